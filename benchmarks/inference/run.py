@@ -36,7 +36,7 @@ def assembled(workers: int, envs: int, inference: dict[str, Any]) -> RunningTrai
         inference=inference,
     )
     running = Training(PONG, algorithm).description.assembled(print, "eager", {})
-    running.workers.order(Orders({own.name: own.weights() for own in running.trainees}))
+    running.workers.started.order(Orders({own.name: own.weights() for own in running.trainees}))
     return running
 
 
@@ -46,18 +46,18 @@ def collect(running: RunningTraining, fragments: int) -> tuple[float, Any]:
     arrived: list[Rollout] = []
     served: list[Served | None] = []
     for worker in workers.indices:
-        workers.request(worker)
+        workers.started.request(worker)
     began = time.perf_counter()
     while len(arrived) < fragments:
-        for rollout in workers.arrived():
+        for rollout in workers.started.arrived():
             arrived.append(rollout)
             served.append(rollout.served)
-            workers.request(rollout.worker_index)
+            workers.started.request(rollout.worker_index)
         time.sleep(0.005)
     seconds = time.perf_counter() - began
     outstanding = len(workers.indices)
     while outstanding:
-        outstanding -= len(workers.arrived())
+        outstanding -= len(workers.started.arrived())
         time.sleep(0.005)
     return sum(rollout.env_steps for rollout in arrived) / seconds, merged([own for own in served if own is not None])
 

@@ -51,8 +51,8 @@ def sampled(work: Measurement) -> Measurement:
         workers = training.running.workers
 
         def fragment() -> int:
-            workers.request(0)
-            (rollout,) = workers.arrived()
+            workers.started.request(0)
+            (rollout,) = workers.started.arrived()
             return int(np.count_nonzero(rollout.batches["default"]["valid"]))
 
         (_, *steps), clocks = in_window(work, fragment)

@@ -115,8 +115,8 @@ def hand_written(trained: Training) -> Callable[[], object]:
     measure, merge, broadcast = MeasureValues(), MergeFilters(trainee), BroadcastWeights(trainee)
 
     def step() -> None:
-        workers.request(0)
-        (rollout,) = workers.arrived()
+        workers.started.request(0)
+        (rollout,) = workers.started.arrived()
         workers.counts.count(rollout)
         fragment = rollout.batches[DEFAULT_POLICY]
         versions = np.broadcast_to(np.int32(rollout.weights_versions[DEFAULT_POLICY]), fragment["valid"].shape)

@@ -279,7 +279,7 @@ def real(seconds: float) -> list[Measurement]:
                 rewards={DEFAULT_POLICY: RewardSettings(0.99)},
             )
             workers = WorkerSet(config, number)
-            workers.order(Orders(weights))
+            workers.started.order(Orders(weights))
             rows.append({"workers": number, "envs": envs, **measured_sampling(workers, seconds)})
             workers.close()
             print_real(rows[-1])

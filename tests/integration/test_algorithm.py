@@ -181,8 +181,8 @@ def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
     with Training(world, PPO(**config), seed=0) as training:
         for _ in range(40):
             training.step()
-        training.running.workers.request(0)
-        (rollout,) = training.running.workers.arrived()
+        training.running.workers.started.request(0)
+        (rollout,) = training.running.workers.started.arrived()
     values = rollout.batches["default"]["values"]
     assert values.mean() == pytest.approx(1 / (1 - 0.9), rel=0.05)
     assert rollout.batches["default"]["truncateds"].any()

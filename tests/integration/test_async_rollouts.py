@@ -84,11 +84,11 @@ def test_no_more_than_the_requests_in_flight_are_made_however_slowly_the_driver_
 
 def test_a_fragment_that_is_here_when_its_worker_dies_is_not_made_again(make_set: MakeSet) -> None:
     workers = make_set(1, acts={(1, 1): "die"})
-    workers.request(1)
-    workers.request(1)
+    workers.started.request(1)
+    workers.started.request(1)
     state = workers.state()  # meanwhile the first fragment arrives, and the worker dies in the second
     assert workers.worker_restarts == 1
-    assert [rollout.fragment for rollout in workers.arrived()] == [0, 1]
+    assert [rollout.fragment for rollout in workers.started.arrived()] == [0, 1]
     assert state["workers"][0]["worker"] == {"fragment": 2}
 
 

@@ -104,7 +104,7 @@ def test_ddppo_keeps_its_workers_the_same_learns_what_ppo_learns_goes_on_where_i
 
         weights = training.running.trainee.weights(optimizer=True)
         drifted = replace(weights, learning=replace(weights.learning, flat=weights.learning.flat + 1))
-        training.running.workers.order(Orders({DEFAULT_POLICY: drifted}), only=2)
+        training.running.workers.started.order(Orders({DEFAULT_POLICY: drifted}), only=2)
         with pytest.raises(TrainingFailed, match="the parameters of rollout worker 2 differ from the other workers'"):
             training.step()
     assert [result["policy_lag_max"] for result in first] == [0, 0, 0]

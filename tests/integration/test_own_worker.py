@@ -79,7 +79,7 @@ def make_flow() -> Iterator[MakeFlow]:
         workers = WorkerSet(PairsConfig(2), num_workers, factory=f"{__name__}:PairsWorker")
         sets.append(workers)
         flow = PolicyWorkers(workers, "default").rollouts(doubled)
-        workers.order(Orders({"default": Weights(0, np.full(3, 0.5, np.float32))}))
+        workers.started.order(Orders({"default": Weights(0, np.full(3, 0.5, np.float32))}))
         return workers, flow
 
     yield make

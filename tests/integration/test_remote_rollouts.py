@@ -64,7 +64,7 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
     )
     workers = WorkerSet(config, 1)
     flow = PolicyWorkers(workers, DEFAULT_POLICY).rollouts(with_loaded_modules)
-    workers.order(Orders({DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())}))
+    workers.started.order(Orders({DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())}))
     (batch,) = flow.take(1)
     workers.close()
     assert batch["modules"].tolist() == ["gymnasium"]

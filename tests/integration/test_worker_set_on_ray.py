@@ -95,11 +95,11 @@ def test_a_broadcast_downstream_comes_before_the_next_round(make_set: MakeSet) -
 
     def broadcast_after_a_round(batch: Any) -> list[list[int]]:
         if batch["row"][0] == 2:
-            workers.order(Orders(weights(next(versions))))
+            workers.started.order(Orders(weights(next(versions))))
         return [batch["row"][:3].tolist()]
 
     flow = policy_workers(workers).rollouts().combine(broadcast_after_a_round)
-    workers.order(Orders(weights(0)))
+    workers.started.order(Orders(weights(0)))
     assert flow.take(6) == [[1, 0, 0], [2, 0, 0], [1, 1, 1], [2, 1, 1], [1, 2, 2], [2, 2, 2]]
 
 
@@ -119,8 +119,8 @@ def test_workers_count_what_they_delivered(make_set: MakeSet) -> None:
 def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> None:
     workers = make_set(2)
     flow = policy_workers(workers).rollouts()
-    workers.order(Orders(weights(5)))
-    workers.order(Orders(weights(6)), only=2)
+    workers.started.order(Orders(weights(5)))
+    workers.started.order(Orders(weights(6)), only=2)
     assert rows_of_workers(flow, 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
 
 
@@ -128,8 +128,8 @@ def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> No
 def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(2, 1): how})
     flow = policy_workers(workers).rollouts()
-    workers.order(Orders(weights(3)))
-    workers.order(Orders({"another": weights(9)["default"]}))  # each policy's last weights are told again
+    workers.started.order(Orders(weights(3)))
+    workers.started.order(Orders({"another": weights(9)["default"]}))  # each policy's last weights are told again
     assert rows_of_workers(flow, 6) == [
         [1, 0, 3, 0],
         [2, 0, 3, 0],
@@ -145,7 +145,7 @@ def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make
 def test_a_worker_killed_from_outside_does_not_end_the_run(make_set: MakeSet, tmp_path: Path) -> None:
     workers = make_set(2, acts={(1, 1): "hang"})
     flow = policy_workers(workers).rollouts()
-    workers.order(Orders(weights(3)))
+    workers.started.order(Orders(weights(3)))
     pid = int(flow.take(2)[0]["row"][4])
 
     def kill_in_mid_fragment() -> None:
@@ -208,7 +208,7 @@ def test_an_env_that_cannot_be_made_is_reported_as_it_was(make_set: MakeSet) -> 
 def test_weights_that_a_worker_refuses_are_reported_with_its_next_fragment(make_set: MakeSet) -> None:
     workers = make_set(1)
     flow = policy_workers(workers).rollouts()
-    workers.order(Orders(weights(666)))
+    workers.started.order(Orders(weights(666)))
     with pytest.raises(LabError, match=r"weights is at 66.6 K"):
         flow.take(1)
 
@@ -230,7 +230,7 @@ def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_thos
         nonlocal version
         version += 1
         worker, batch = item
-        workers.order(Orders(weights(version)), only=worker)
+        workers.started.order(Orders(weights(version)), only=worker)
         return [int(worker or 0), *batch["row"][1:3].tolist(), version]
 
     flow = policy_workers(workers).rollouts(mode="async", in_flight=2).zip_with_worker().for_each(send)
@@ -243,7 +243,7 @@ def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_thos
 @pytest.mark.parametrize("how", ["die", pytest.param("hang", marks=pytest.mark.chaos)])
 def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_due(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(1, 2): how}, seconds={2: 0.2})
-    workers.order(Orders(weights(3)))
+    workers.started.order(Orders(weights(3)))
     flow = policy_workers(workers).rollouts(mode="async", in_flight=2)
     delivered: list[list[int]] = []
     while sum(row[0] == 1 for row in delivered) < 5:

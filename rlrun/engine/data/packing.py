@@ -44,7 +44,7 @@ def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) ->
     filled[1:-1] |= ends[:-1]
     if ended_before is not None:
         filled[0] |= ended_before
-    if np.count_nonzero(valid[-1]) < slots:
+    if np.add.reduce(valid[-1]) < slots:
         last = length - 1 - valid[::-1].argmax(axis=0)
         filled[-1] |= valid.any(axis=0) & ~ends[last, np.arange(slots)]
     return filled

@@ -18,20 +18,18 @@ class RestoredRows:
 
     Args:
         free_axis: Axis along which rows are concatenated, whose length is therefore not validated.
+
+    Attributes:
+        rows: Rows that still await validation.
     """
 
     def __init__(self, free_axis: int = 0) -> None:
         self._free_axis = free_axis
-        self._rows: list[Mapping[str, Any]] = []
+        self.rows: list[Mapping[str, Any]] = []
 
     def load(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Stores rows restored from a checkpoint, for later validation."""
-        self._rows = list(rows)
-
-    @property
-    def waits(self) -> bool:
-        """Whether there are restored rows that have not been validated yet."""
-        return bool(self._rows)
+        self.rows = list(rows)
 
     def compare(self, arrived: Mapping[str, Any]) -> None:
         """Validates the restored rows' names, dtypes and shapes against the first new rows; later calls are no-ops.
@@ -39,9 +37,9 @@ class RestoredRows:
         Raises:
             CheckpointError: Names, dtypes or shapes differ.
         """
-        if not self._rows:
+        if not self.rows:
             return
-        rows, self._rows = self._rows, []
+        rows, self.rows = self.rows, []
         own = self._layout(arrived)
         for held in rows:
             try:

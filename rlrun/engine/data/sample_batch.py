@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -83,6 +83,7 @@ OWN_COLUMNS = frozenset(
 """Names of rlrun's standard columns, which values from an env's info must not use."""
 
 
+@final
 class SampleBatch(dict[str, Any]):
     """Batch of experience: a mapping from column names to trees of arrays.
 

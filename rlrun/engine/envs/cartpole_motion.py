@@ -73,7 +73,7 @@ class CartPoleMotion:
             fallen: Mask that is set to whether the pole has fallen or the cart has left the track, [N].
         """
         if self._theta.size == 1:
-            fallen[0] = self._moves_single(actions.item())
+            fallen[0] = self._moves_single(int(actions[0]))
             return
         polemass_length, total_mass, masspole, length, gravity = self._numbers
         force, cos, sin, temp, other = self._scratch

@@ -99,7 +99,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
             rewards[slot] = 0.0
             terminateds[slot] = truncateds[slot] = False
         np.logical_or(terminateds, truncateds, self._ended)
-        self._awaiting = np.flatnonzero(self._ended).tolist() if np.add.reduce(self._ended) else []
+        self._awaiting = self._ended.nonzero()[0].tolist() if np.add.reduce(self._ended) else []
         self._observations[:] = self._state.T
         return self._observations, rewards, terminateds, truncateds, {}
 

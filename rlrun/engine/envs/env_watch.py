@@ -85,6 +85,7 @@ class Watched:
         self._name = name
         self._find_places = places
         self._timeout_s, self._thread, self._can_end = math.inf, 0, False
+        self._stack: list[Watched] = []
         self._begin()
 
     def __enter__(self) -> None:
@@ -92,21 +93,21 @@ class Watched:
         thread = threading.get_ident()
         if thread != self._thread:
             self._thread, self._can_end = thread, threading.current_thread() is threading.main_thread()
+            self._stack = _under_way.setdefault(thread, [])
         self._timeout_s = _limit_s.get()
         self._begin()
-        _ensure_watchdog()
-        _under_way.setdefault(self._thread, []).append(self)  # last: an interrupt before this line has no effect
+        if not _watchdogs:
+            _start_watchdog()
+        self._stack.append(self)  # last: an interrupt before this line has no effect
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends this watch; the enclosing watch becomes active again."""
-        stack = _under_way[self._thread]
+        stack = self._stack
         stack.remove(self)
         if stack:
             stack[-1]._begin()
-        else:
-            del _under_way[self._thread]
 
     def _begin(self) -> None:
         self._places: Sequence[EpisodePosition] = ()
@@ -166,13 +167,15 @@ class Watched:
 
 
 _under_way: dict[int, list[Watched]] = {}
-"""Stack of active watches by thread id, the innermost last."""
+"""Stack of active watches by id of the thread, or of an earlier one; the innermost last."""
 
 _hung: list[Watched] = []
 """Watches whose code the pending SIGALRM will end."""
 
-_processes: set[int] = set()
-"""Process id of this process if its watchdog thread runs; a forked process also inherits its parent's id."""
+_watchdogs: list[threading.Thread] = []
+"""The watchdog thread, once it runs in this process."""
+
+os.register_at_fork(after_in_child=_watchdogs.clear)  # a forked process has no watchdog
 
 _starting = threading.Lock()
 
@@ -228,15 +231,12 @@ def _end_step(number: int, frame: FrameType | None) -> None:
         _hung.pop().end_step()
 
 
-def _ensure_watchdog() -> None:
-    """Starts the watchdog thread unless it is running; a forked process has none."""
-    process = os.getpid()
-    if process in _processes:
-        return
+def _start_watchdog() -> None:
+    """Starts the watchdog thread, unless another thread has just started it."""
     with _starting:
-        if process not in _processes:
-            _processes.add(process)
-            threading.Thread(target=_poll_watches, daemon=True).start()
+        if not _watchdogs:
+            _watchdogs.append(threading.Thread(target=_poll_watches, daemon=True))
+            _watchdogs[0].start()
 
 
 def _poll_watches() -> None:
@@ -246,7 +246,7 @@ def _poll_watches() -> None:
             _look()  # no variable of this function keeps an env alive
             time.sleep(POLL_S)
     finally:
-        _processes.clear()
+        _watchdogs.clear()
 
 
 def _look() -> None:

@@ -31,6 +31,7 @@ class Clock:
         schedules: Schedule of each scheduled setting; may be replaced between two updates.
         fixed: Settings by name that are constant in this training, but may have a schedule in others.
         unit: The counter that schedules and iterations follow: env steps or SGD steps.
+        counts: Counters of received rollouts, which include env steps.
     """
 
     def __init__(
@@ -44,10 +45,10 @@ class Clock:
         self.schedules: dict[str, Schedule] = dict(schedules)
         self.fixed: Mapping[str, Schedule] = fixed or {}
         self.unit: ClockUnit = unit
-        self._counts = counts
+        self.counts = counts
         self._start_learner = start_learner
         self._began_at = self._env_steps_began_at = 0
-        self._evaluated: tuple[int, Mapping[str, Schedule], dict[str, float]] | None = None
+        self._evaluated: tuple[int | None, Mapping[str, Schedule], dict[str, float]] | None = None
 
     def begin_iteration(self) -> None:
         """Resets the numbers of steps since the start of the iteration to 0."""
@@ -56,7 +57,8 @@ class Clock:
     @property
     def steps_this_iteration(self) -> int:
         """Number of steps since the iteration began, in the unit that schedules follow: env steps or SGD steps."""
-        return self.steps - self._began_at
+        steps = self.counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
+        return steps - self._began_at
 
     @property
     def env_steps_this_iteration(self) -> int:
@@ -66,12 +68,12 @@ class Clock:
     @property
     def steps(self) -> int:
         """Number of steps so far, in the unit that schedules follow: env steps or SGD steps."""
-        return self._counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
+        return self.counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
 
     @property
     def env_steps(self) -> int:
         """Number of env steps taken so far."""
-        return self._counts.env_steps
+        return self.counts.env_steps
 
     def value(self, name: str) -> float:
         """Returns the value of a scheduled setting, such as a learning rate, at the current step."""
@@ -80,9 +82,11 @@ class Clock:
     def scheduled(self) -> dict[str, float]:
         """Returns the current values of all scheduled and fixed settings by name.
 
-        Calls at the same step return the same dict object.
+        Calls at the same step return the same dict object, and so do all calls if every setting is constant.
         """
-        steps = self.steps
-        if self._evaluated is None or self._evaluated[0] != steps or self._evaluated[1] is not self.schedules:
-            self._evaluated = steps, self.schedules, values_at({**self.fixed, **self.schedules}, steps)
-        return self._evaluated[2]
+        latest = self._evaluated
+        if latest is None or latest[1] is not self.schedules or not (latest[0] is None or latest[0] == self.steps):
+            of_all, steps = {**self.fixed, **self.schedules}, self.steps
+            is_constant = all(isinstance(schedule, int | float) for schedule in of_all.values())
+            self._evaluated = latest = None if is_constant else steps, self.schedules, values_at(of_all, steps)
+        return latest[2]

@@ -264,7 +264,7 @@ class Flow(Iterator[T_co]):
         items_before = -1
         while True:
             polled = self.node.poll()
-            if isinstance(polled, Delivered):
+            if type(polled) is Delivered:
                 return polled.value  # type: ignore[no-any-return]
             if isinstance(polled, Ended):
                 raise StopIteration

@@ -44,6 +44,7 @@ class PolicyWorkers:
         self.sendings = 0
         self.has_source = False
         self._workers = workers
+        self._sent: Weights | None = None
         self._orders = Orders()
 
     @property
@@ -131,13 +132,14 @@ class PolicyWorkers:
     def send(self, weights: Weights, worker: int | None = None) -> None:
         """Sends new weights to all workers, or to one; they use the weights from the next request on."""
         self.sendings += 1
-        if self._orders.weights.get(self.policy) is not weights:
-            self._orders = Orders({self.policy: weights})  # the same object for all workers, so that it is stored once
-        self._workers.order(self._orders, worker)
+        if weights is not self._sent:
+            self._sent, self._orders = weights, Orders({self.policy: weights})  # one object for all: it is stored once
+        self._workers.started.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:
         """Returns the statistics of the policy's observations and returns collected since the last call, by name."""
-        return self._workers.counts.take_filter_deltas(self.policy)
+        counts = self._workers.counts
+        return counts.take_filter_deltas(self.policy) if self.policy in counts.filter_deltas else {}
 
 
 class OperatorChain:

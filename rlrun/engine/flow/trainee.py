@@ -143,8 +143,7 @@ class Trainee:
             acting: Whether the workers need parameters to act; a worker on the learner's device reads the learner's.
             optimizer: Whether learners on the workers also load the current optimizer state.
         """
-        learner = self.learner
-        learning = None
+        learner, learning = self.start_learner(), None
         if self.workers.learns_on_workers:
             state = learner.optimizer_state() if optimizer else {}
             learning = LearningWeights(learner.flat(), optimizer=state, target=learner.target())
@@ -152,7 +151,7 @@ class Trainee:
             version=learner.weights_version,
             acting=learner.acting_flat() if acting else np.zeros(0, np.float32),
             filters=dict(self.filters.moments),
-            env_steps=self.clock.env_steps,
+            env_steps=self.clock.counts.env_steps,
             schedules={**self.clock.fixed, **self.clock.schedules},
             learning=learning,
         )

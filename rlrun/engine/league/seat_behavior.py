@@ -78,10 +78,11 @@ class ActionsAlone:
     def __init__(self, action_space: ActionSpace) -> None:
         self._space = action_space
 
-    def allocate(self, length: int, slots: int) -> SampleBatch:
-        """Allocates the array for the recorded actions of T steps in B slots, [T, B, ...]."""
+    def allocate(self, length: int, slots: int, lent: SampleBatch | None = None) -> SampleBatch:
+        """Allocates the array for the recorded actions of T steps in B slots, [T, B, ...], unless memory is lent."""
         space = self._space
-        return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
+        actions = np.empty((length, slots, *space.action_shape), space.action_dtype)
+        return SampleBatch(actions=actions) if lent is None else SampleBatch(lent)
 
     def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
         """Does nothing: observations, including those after a fragment's last step, are not recorded."""

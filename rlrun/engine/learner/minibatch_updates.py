@@ -63,6 +63,7 @@ class MinibatchUpdates:
         execution: Runs the updates.
         takes_rows: Whether the caller should pass minibatches as selected rows to `step_through`, rather than one by
             one to `step`.
+        rates: Adaptive learning rates; None if no objective has one.
     """
 
     def __init__(
@@ -95,9 +96,9 @@ class MinibatchUpdates:
         self._microbatch_size = microbatch_size
         self._in_parts = all_reduce is not None or microbatch_size is not None
         self.takes_rows = update_executor in ("numpy", "c") and not self._in_parts
-        self._rates: AdaptiveRates | None = None
+        self.rates: AdaptiveRates | None = None
         if any(each.adaptive_lr is not None for each in objectives):
-            self._rates = load_internal(SUMS["rates"])(objectives, self.totals, parameters.flat.device)
+            self.rates = load_internal(SUMS["rates"])(objectives, self.totals, parameters.flat.device)
 
     @cached_property
     def _sums(self) -> GradientSums:
@@ -114,31 +115,31 @@ class MinibatchUpdates:
     @property
     def adapts_after_epochs(self) -> bool:
         """Whether a learning rate adapts after each epoch, so that epochs must be run one by one."""
-        return self._rates is not None and not self._rates.adapts_after_minibatches
+        return self.rates is not None and not self.rates.adapts_after_minibatches
 
     @property
     def adapts_after_minibatches(self) -> bool:
         """Whether a learning rate adapts after each minibatch, so that minibatches must be run one by one."""
-        return self._rates is not None and self._rates.adapts_after_minibatches
+        return self.rates is not None and self.rates.adapts_after_minibatches
 
     def applied(self, settings: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Returns the scheduled settings with the current values of adaptive learning rates."""
-        return settings if self._rates is None else self._rates.applied(settings)
+        return settings if self.rates is None else self.rates.applied(settings)
 
     def begin_update(self) -> None:
         """Marks the start of an update, for statistics and for adaptive learning rates."""
         self.totals.begin_update()
-        if self._rates is not None:
-            self._rates.begin_update()
+        if self.rates is not None:
+            self.rates.begin_update()
 
     def end_epoch(self) -> None:
         """Marks the end of an epoch, after which learning rates may adapt."""
-        if self._rates is not None:
-            self._rates.adapt("epoch")
+        if self.rates is not None:
+            self.rates.adapt("epoch")
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the mean of each statistic since the last call, and current adaptive learning rates."""
-        rates = {} if self._rates is None else self._rates.rates
+        rates = {} if self.rates is None else self.rates.rates
         lr = {each.lr: float(rates[each.name]) for each in self._objectives if each.name in rates}
         return {**self.totals.take(), **lr}
 
@@ -172,8 +173,8 @@ class MinibatchUpdates:
 
     def adapt(self) -> None:
         """Adapts learning rates after a minibatch."""
-        if self._rates is not None:
-            self._rates.adapt("minibatch")
+        if self.rates is not None:
+            self.rates.adapt("minibatch")
 
     def step_through(
         self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
@@ -279,7 +280,7 @@ class MinibatchUpdates:
 
     def _with_rates(self) -> dict[str, OptimizerState]:
         """Returns the optimizers' states by objective, with adaptive learning rates as the part `lr`."""
-        rates = {} if self._rates is None else self._rates.rates
+        rates = {} if self.rates is None else self.rates.rates
         return {
             name: {**state, **({"lr": rates[name]} if name in rates else {})} for name, state in self._states.items()
         }
@@ -325,6 +326,7 @@ class ObjectiveCounts:
     def __init__(self, objectives: Sequence[Objective]) -> None:
         self._objectives = tuple(each for each in objectives if each.loss is not None)
         self._asked = {objective.name: 0 for objective in self._objectives}
+        self._are_always_due = all(objective.every == 1 for objective in self._objectives)
         self._some_need_others = any(objective.needs for objective in self._objectives)
         self._complete: set[tuple[int, ...]] = set()  # ids of objectives that need no others
 
@@ -340,8 +342,10 @@ class ObjectiveCounts:
         """
         if names is not None and (unknown := set(names) - set(self._asked)):
             raise ValueError(f"no objective with a loss is named {', '.join(sorted(unknown))}")
-        asked = self._objectives if names is None else [each for each in self._objectives if each.name in names]
-        due = tuple([each for each in asked if self._asked[each.name] % each.every == 0])
+        asked = self._objectives if names is None else tuple([each for each in self._objectives if each.name in names])
+        due = asked
+        if not self._are_always_due:
+            due = tuple([each for each in asked if self._asked[each.name] % each.every == 0])
         if self._some_need_others and (key := tuple(map(id, due))) not in self._complete:
             _require_needed(due)
             self._complete.add(key)

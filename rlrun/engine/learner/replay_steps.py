@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows
+from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.kernels.steps import Array
 from rlrun.engine.learner.executors.c_update import CUpdate
 from rlrun.engine.learner.executors.replay_update import ReplayUpdate
@@ -17,7 +17,10 @@ from rlrun.engine.learner.minibatch_updates import NO_PRIORITIES
 from rlrun.engine.learner.minibatches import Selection
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rlrun.engine.learner.learner import Learner, TargetUpdates
+    from rlrun.engine.learner.objective import Objective
     from rlrun.engine.replay.transition_reader import UnreadMinibatches
 
 
@@ -32,7 +35,8 @@ class ReplaySteps:
 
     def __init__(self, learner: LocalLearner) -> None:
         self._learner = learner
-        self._bound: dict[CUpdate, ReplayUpdate] = {}
+        self._bound: dict[tuple[int, ...], ReplayUpdate] = {}  # by ids of the objectives
+        self._settings: tuple[Mapping[str, float], Mapping[str, Tensor], Sequence[Tensor]] = ({}, {}, ())
 
     def __call__(
         self,
@@ -47,7 +51,8 @@ class ReplaySteps:
 
         Args:
             memory: Source of the minibatches.
-            scheduled: Current values of scheduled settings by name, including learning rates.
+            scheduled: Current values of scheduled settings by name, including learning rates; the same object while
+                none has changed.
             objectives: Names of the objectives to run, as in `LocalLearner.step`; None for all.
             target: When and how the target network follows; None if it is not updated.
             seen: Number of minibatches since the last update of the target network.
@@ -58,15 +63,19 @@ class ReplaySteps:
         learner, number = self._learner, memory.number
         learner.weights_version += number
         learner.sgd_steps += number
-        learner.updates.totals.begin_update()
-        settings = learner.staging.settings(scheduled)
-        noise = [contiguous(learner.policy.draws(learner.generator, memory.size, 1)) for _ in range(number)]
-        updates, priorities, done = learner.updates, NO_PRIORITIES, 0
-        due = [updates.counts.due(objectives) for _ in noise]
+        updates, draws, counted = learner.updates, learner.policy.draws, learner.updates.counts.due
+        updates.totals.begin_update()
+        if self._settings[0] is not scheduled:
+            tensors = learner.staging.settings(scheduled)
+            self._settings = scheduled, tensors, updates.execution.others(tensors)
+        _, settings, others = self._settings
+        noise, due, priorities, done = [], [], NO_PRIORITIES, 0
+        for _ in range(number):
+            noise += [draws(learner.generator, memory.size, 1)]
+            due += [counted(objectives)]
         while done < number:
-            update = updates.update_of(due[done])[0] if due[done] else None
-            made = None if update is None else updates.execution.made(update, (memory.size, 1))
-            if update is None or not isinstance(made, CUpdate):
+            bound = self._bound_to(due[done], memory, noise[done], target)
+            if bound is None:
                 count, rows = 1, memory.read(1)
                 del rows["indices"]
                 selection = Selection(SampleBatch(rows, **noise[done]))
@@ -77,38 +86,45 @@ class ReplaySteps:
             else:
                 is_alone = number == 1 or updates.adapts_after_minibatches
                 count = 1 if is_alone else run_length(due[done:])
-                bound = self._bound_to(made, memory, noise[done], len(update.statistics), target)
-                own = concatenated_rows(noise[done : done + count])
-                others = updates.execution.others(updates.applied(settings))
-                totals = updates.totals.to_add(update.statistics, count)
-                priorities = bound(memory, count, own, others, totals, seen + done)
+                if updates.rates is not None:
+                    others = updates.execution.others(updates.applied(settings))
+                totals = updates.totals.to_add(bound.statistics, count)
+                priorities = bound(memory, count, noise[done : done + count], others, totals, seen + done)
                 learner.last_batch = bound.last_batch
-                updates.adapt()
+                if updates.rates is not None:
+                    updates.adapt()
             done += count
         return priorities
 
     def _bound_to(
         self,
-        made: CUpdate,
+        due: tuple[Objective, ...],
         memory: UnreadMinibatches,
         noise: Mapping[str, Array],
-        num_totals: int,
         target: TargetUpdates | None,
-    ) -> ReplayUpdate:
-        """Returns the update, bound to the memory of a replay buffer."""
-        bound = self._bound.get(made)
-        if bound is None or bound.reader is not memory.reader or bound.target is not target:
-            bound = self._bound[made] = ReplayUpdate(
-                made,
-                memory.reader,
-                memory.size,
-                noise,
-                is_weighted=memory.weights is not None,
-                num_totals=num_totals,
-                parameters=self._learner.parameters,
-                target=target,
-            )
-        return bound
+    ) -> ReplayUpdate | None:
+        """Returns the update by some objectives on a replay buffer's memory; None if it is not in C kernels yet."""
+        key = tuple(map(id, due))
+        if key in self._bound:
+            bound = self._bound[key]
+            if bound.reader is memory.reader and bound.size == memory.size and bound.target is target:
+                return bound
+        updates = self._learner.updates
+        update = updates.update_of(due)[0] if due else None
+        made = None if update is None else updates.execution.made(update, (memory.size, 1))
+        if update is None or not isinstance(made, CUpdate):
+            return None
+        self._bound[key] = ReplayUpdate(
+            made,
+            memory.reader,
+            memory.size,
+            noise,
+            is_weighted=memory.weights is not None,
+            statistics=update.statistics,
+            parameters=self._learner.parameters,
+            target=target,
+        )
+        return self._bound[key]
 
 
 def replay_steps(learner: Learner) -> ReplaySteps | None:
@@ -126,8 +142,3 @@ def run_length(items: Sequence[object]) -> int:
         2
     """
     return next((k for k, item in enumerate(items) if item != items[0]), len(items))
-
-
-def contiguous(columns: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Returns columns whose memory C can read row by row; columns that are part of a larger array are copied."""
-    return {name: np.ascontiguousarray(column) for name, column in columns.items()}

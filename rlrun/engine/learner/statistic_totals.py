@@ -34,8 +34,10 @@ class StatisticTotals:
 
     def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
         """Counts `count` minibatches; returns the array of sums, to which the caller adds their statistics (CPU)."""
-        total, counted = self._totals.get(names, (None, 0))
-        grown: NDArray[np.float32] = np.zeros(len(names), np.float32) if total is None else total.copy()
+        if names not in self._totals:
+            self._totals[names] = np.zeros(len(names), np.float32), 0
+        total, counted = self._totals[names]
+        grown: NDArray[np.float32] = total.copy()
         self._totals[names] = (grown, counted + count)
         return grown
 

@@ -44,7 +44,7 @@ class KernelNetwork(WrappedNetwork):
             CompilerMissing: The kernels cannot be used on this machine.
         """
         seen = inputs["obs"]
-        given = [seen] if seen.__class__ is np.ndarray and len(inputs) == 1 else leaves(inputs)
+        given = [seen] if seen.__class__ is np.ndarray and (*inputs,) == ("obs",) else leaves(inputs)
         key = given[0].shape[0], noise is None
         if key not in self._functions:
             self._functions[key] = self._recorded(inputs, state, noise)
@@ -52,9 +52,9 @@ class KernelNetwork(WrappedNetwork):
         if function is None or episode_starts is not None:
             return self.network(inputs, state, episode_starts, noise)
         if state is not None:
-            given.append(state)
+            given += [state]
         if noise is not None:
-            given.append(noise)
+            given += [noise]
         heads, after = function(*given)
         return heads, None if after is None else after.copy()  # it is kept for the next step
 

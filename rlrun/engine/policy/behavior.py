@@ -97,8 +97,10 @@ class BehaviorPolicy:
     def load(self, weights: Weights) -> None:
         """Loads new weights, observation statistics and scheduled settings (such as epsilon); keeps recurrent state."""
         self.network.load(weights.acting)
-        self.collector.load(weights)
-        self.filter.load(weights.filters)
+        if self.collector.loads:
+            self.collector.load(weights)
+        if self.filter.is_on:
+            self.filter.load(weights.filters)
         self.exploration.load(weights)
         self.weights_version = weights.version
 

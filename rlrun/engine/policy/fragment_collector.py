@@ -89,6 +89,7 @@ class FragmentCollector:
         log_probs: Function for the log-probabilities of actions taken, recorded as `TAKEN_LOGP`; None if not recorded.
         runs_always: Whether the network runs at each step, even if exploration does not need its outputs.
         reads_heads: Whether the recorder needs the outputs of the network's heads at each step.
+        loads: Whether the recorder or the parameter noise needs new weights.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class FragmentCollector:
         self.log_probs: LogProbs | None = None
         self.reads_heads = recording is not None and recording.reads_heads
         self.runs_always = bool(memory.state_size) or self.reads_heads
+        self.loads = recording is not None or parameter_noise is not None
         self._memory = memory
 
     def load(self, weights: Weights) -> None:
@@ -130,13 +132,23 @@ class FragmentCollector:
         """Adds the log-probabilities of actions to fragments, in the column `TAKEN_LOGP`, for data sets."""
         self.log_probs, self.runs_always = log_probs, True
 
-    def allocate(self, length: int, slots: int) -> SampleBatch:
-        """Allocates the columns of a fragment that are filled while acting, for T steps in B env slots."""
-        space = self.action_space
-        batch = SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
+    def allocate(self, length: int, slots: int, lent: SampleBatch | None = None) -> SampleBatch:
+        """Allocates the columns of a fragment that are filled while acting, for T steps in B env slots.
+
+        Args:
+            length: Steps in the fragment, T.
+            slots: Env slots, B.
+            lent: Columns whose memory is lent, among them `actions`; None if `actions` must be allocated too.
+        """
+        if lent is None:
+            space = self.action_space
+            batch = SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
+        else:
+            batch = SampleBatch(lent)
         if self.recording is not None:
             batch.update(self.recording.allocate(length, slots))
-        batch.update(self._memory.allocate(length, slots))
+        if self._memory.is_used:
+            batch.update(self._memory.allocate(length, slots))
         if self.log_probs is not None:
             batch[TAKEN_LOGP] = np.empty((length, slots), np.float32)
         return batch

@@ -44,9 +44,7 @@ class ObservationFilter:
         self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def load(self, filters: Mapping[str, Moments]) -> None:
-        """Replaces the means and variances used for normalization with newer ones."""
-        if not self.is_on:
-            return
+        """Replaces the means and variances used for normalization by newer ones, if `is_on`."""
         self._scales = {
             name: (
                 filters[name].mean.astype(np.float32),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +13,7 @@ from rlrun.engine.actors.batch_ref import BatchRef
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.replay.replay import GIGABYTES, Awaited, Lend, ReplayRatio
+from rlrun.engine.replay.replay import GIGABYTES, NOTHING_AWAITED, Awaited, Lend, ReplayRatio
 from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
 from rlrun.engine.settings.registry import load_internal
 
@@ -27,8 +26,6 @@ EXPERIENCES = {
     "sequences": "rlrun.engine.replay.sequences:SequenceReplay",
 }
 """Import paths of the replay buffers by the kind of items that they store."""
-
-NOTHING_AWAITED: Awaited = ((), math.inf)
 
 
 class Experience(Protocol):
@@ -105,6 +102,7 @@ class LocalReplay:
         self.experience = experience
         self._offer, self._unread = offer, unread
         self._streams = {worker: stream for stream, worker in enumerate(workers)}
+        self._exhausted: tuple[int, ReplayRatio | None] = -1, None  # stored steps of which nothing is left to sample
 
     @property
     def stored_steps(self) -> int:
@@ -113,7 +111,7 @@ class LocalReplay:
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
         """Stores a worker's fragment of T steps in B env slots."""
-        assert isinstance(fragment, SampleBatch)  # references are only delivered to shards
+        assert type(fragment) is SampleBatch  # references are delivered only to shards
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
         if self._offer is not None:
             self._offer()
@@ -132,15 +130,22 @@ class LocalReplay:
         Returns None if the ratio (minibatches per stored step) allows none yet.
         """
         experience = self.experience
-        due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
-        if due < 1 or not experience.num_ready:
+        stored = experience.stored_steps
+        if stored == self._exhausted[0] and ratio is self._exhausted[1]:
             return None
-        if experience.learns_priorities:
-            due = 1
-        elif due > at_most:
-            due = at_most
-        left = self._unread(minibatch_size, env_steps, due) if unread and self._unread is not None else None
-        return experience.sample(minibatch_size, env_steps, due) if left is None else left
+        due = ratio.minibatches(stored) - experience.drawn_batches
+        if due < 1:
+            return None
+        most = 1 if experience.learns_priorities else at_most
+        drawn = due if due < most else most
+        sampled: SampleBatch | UnreadMinibatches | None = None
+        if unread and self._unread is not None:
+            sampled = self._unread(minibatch_size, env_steps, drawn)
+        if sampled is None and experience.num_ready:
+            sampled = experience.sample(minibatch_size, env_steps, drawn)
+        if sampled is not None and drawn == due:
+            self._exhausted = stored, ratio
+        return sampled
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Sets the priorities of sampled rows from their TD errors; an empty array of errors changes nothing."""
@@ -173,6 +178,7 @@ class LocalReplay:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores the replay from the dict that `state()` returned."""
+        self._exhausted = -1, None
         self.experience.load_state(state)
 
     def close(self) -> None:

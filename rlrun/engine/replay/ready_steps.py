@@ -13,7 +13,7 @@ from rlrun.engine.replay.n_step import n_step_transitions
 from rlrun.engine.replay.stores import Indices
 from rlrun.engine.replay.streams import Cursor, Streams
 
-_NONE: Indices = np.zeros(0, np.int64)
+NO_STEPS: Indices = np.zeros(0, np.int64)
 
 
 class ReadySteps:
@@ -52,11 +52,11 @@ class ReadySteps:
         """
         first, slots = cursor.head, cursor.slots
         if cursor.filled < streams.rows and first + number <= streams.rows:
-            return _NONE  # these rows were never written
+            return NO_STEPS  # these rows were never written
         rows = streams.span(first, number)
         where, offsets = self.flags[worker, rows, slots].nonzero()
         if not len(where):
-            return _NONE
+            return NO_STEPS
         self.number -= len(where)
         self.flags[worker, rows, slots] = False
         return streams.numbered(worker, (first + where) % streams.rows, offsets + slots.start)
@@ -77,7 +77,7 @@ class ReadySteps:
         Returns:
             Indices of the steps that have become available for sampling.
         """
-        rows = streams.span(first, number)
+        rows = slice(first, first + number) if first + number <= streams.rows else streams.row_numbers(first, number)
         if self._n_step == 1:
             new = stores["valid"].values[worker, rows, slots]
             self.flags[worker, rows, slots] = new
@@ -90,7 +90,7 @@ class ReadySteps:
             new = found.complete & ~self.flags[worker, rows, slots]
             self.flags[worker, rows, slots] |= new
         where, offsets = new.nonzero()
-        self.number += len(where)
+        self.number += where.size
         return streams.numbered(worker, (first + where) % streams.rows, offsets + slots.start)
 
     def indices(self) -> Indices:

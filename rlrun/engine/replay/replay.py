@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Awaited = tuple[tuple[Any, ...], float]
 """Ray references and a deadline (`time.monotonic`) to wait for; no state changes before one of these is ready."""
 
+NOTHING_AWAITED: Awaited = ((), math.inf)
+"""What a replay awaits that needs no other process."""
+
 GIGABYTES = Metric("replay/gigabytes", "GB", "Memory or disk space allocated for the replay buffer")
 """Metric of every replay buffer."""
 RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were restarted and so lost their data")
@@ -43,7 +46,7 @@ class ReplayRatio:
 
         The number is at most 0 before learning starts.
         """
-        return math.floor(self.training_intensity * (stored_steps - self.learning_starts) + 1e-9)
+        return int((self.training_intensity * (stored_steps - self.learning_starts) + 1e-9) // 1)
 
 
 class Lend(Protocol):
@@ -55,7 +58,7 @@ class Lend(Protocol):
         Args:
             length: Steps in the fragment, T.
             after: The column `obs` of the worker's previous fragment.
-            actions: Memory for the fragment's actions, [T, B, ...].
+            actions: The column `actions` of that fragment, [T, B, ...].
 
         Returns:
             The columns, to be filled; None if no memory, or only memory of other dtypes, can be lent now.

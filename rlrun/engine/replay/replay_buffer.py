@@ -117,13 +117,15 @@ class ReplayBuffer:
             fragment: Columns of experience, with raw (unfiltered) observations. Initial priorities are the column
                 `priorities` [T, B] if present, else the largest priority so far.
         """
-        hindsight = self._relabeling()
-        if hindsight is not None:
+        hindsight = None
+        if self.config.hindsight is not None:
+            hindsight = self._relabeling()
             hindsight.check(fragment)
         for inserted in self._ring.insert(worker, fragment):
             if hindsight is not None:
                 hindsight.insert(inserted)
-            self._note(inserted, fragment.get(PRIORITIES) if self.learns_priorities else None)
+            if self._sampler is None or self.config.sampling != "uniform":
+                self._note(inserted, fragment.get(PRIORITIES) if self.learns_priorities else None)
         steps = int(np.add.reduce(fragment["valid"], None))
         self.stored_steps += steps
         return steps
@@ -134,13 +136,15 @@ class ReplayBuffer:
         if lent is None or self._sampler is None:
             return None
         columns, overwritten = lent
-        if len(overwritten):
+        if overwritten.size:
             self._sampler.remove(overwritten)
         return columns
 
-    def _relabeling(self) -> Hindsight | None:
-        """Returns the relabeling, created with the env's goal functions at first use; None without hindsight replay."""
-        if self._hindsight is None and self.config.hindsight is not None and self._make_goals is not None:
+    def _relabeling(self) -> Hindsight:
+        """Returns the relabeling, created with the env's goal functions at first use."""
+        if self._hindsight is None:
+            assert self.config.hindsight is not None
+            assert self._make_goals is not None
             from rlrun.engine.replay.hindsight import Hindsight
 
             self._hindsight = Hindsight(self.config.hindsight, self._ring, self._make_goals, self._hindsight_seed)
@@ -151,7 +155,7 @@ class ReplayBuffer:
         sampler = self._sampler or self._make_sampler()
         if priorities is not None and self._initial_priorities is None:
             self._initial_priorities = np.full(self.num_indices, np.nan, np.float32)
-        if len(inserted.overwritten):
+        if inserted.overwritten.size:
             sampler.remove(inserted.overwritten)
         if self._initial_priorities is None:
             sampler.add(inserted.ready, None)
@@ -186,7 +190,7 @@ class ReplayBuffer:
 
         Returns None, and counts no minibatch, if C kernels do not read the transitions or if transitions are relabeled.
         """
-        if self._reader is None or self._hindsight is not None or not self.num_ready:
+        if self._reader is None or self._hindsight is not None or not self._ring.ready.number:
             return None
         self.drawn_batches += number
         chosen, weights = None, None
@@ -316,9 +320,8 @@ class ReplayBuffer:
         self._ring.load_state(kept["ring"])
         if kept["sampler"] is not None:
             self._make_sampler().load_state(kept["sampler"])
-        hindsight = self._relabeling()
-        if hindsight is not None and "hindsight" in kept:
-            hindsight.load_state(kept["hindsight"])
+        if self.config.hindsight is not None and "hindsight" in kept:
+            self._relabeling().load_state(kept["hindsight"])
         initial = None if kept["told"] is None else np.array(kept["told"], np.float32)
         if initial is not None and initial.shape != (self._ring.streams.num_indices,):
             raise ValueError(f"priorities of shape {initial.shape} for {self._ring.streams.num_indices} rows")

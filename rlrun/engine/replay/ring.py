@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.packing import filled_rows
 from rlrun.engine.data.restored_rows import RestoredRows
-from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import HISTORY, SampleBatch
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.data.views import VIEW_FRAMES, viewed
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.columns import FLAGS, has_frames, rows_of, rows_without_steps, stores_for
 from rlrun.engine.replay.memory import zeros_in
-from rlrun.engine.replay.ready_steps import ReadySteps
+from rlrun.engine.replay.ready_steps import NO_STEPS, ReadySteps
 from rlrun.engine.replay.stores import Indices, Store
 from rlrun.engine.replay.streams import Cursor, Inserted, Streams
 
@@ -31,17 +31,13 @@ class Loan:
         row: Row in which the lent columns begin.
     """
 
-    def __init__(self) -> None:
-        self.latest: dict[int, Any] = {}
-        self.columns = SampleBatch()
+    def __init__(self, num_workers: int) -> None:
+        self.latest: list[Any] = [None] * num_workers
+        self.columns = NOTHING_LENT
         self.row = 0
 
-    def at(self, row: int) -> SampleBatch:
-        """Returns the last columns lent, if they begin in the given row; otherwise none."""
-        return self.columns if row == self.row else NOTHING_LENT
 
-
-NOTHING_LENT = SampleBatch()
+NOTHING_LENT = SampleBatch(obs=None)
 
 
 class ReplayRing:
@@ -98,7 +94,7 @@ class ReplayRing:
         self._flat_stores: dict[str, list[Store]] = {}
         self._like: dict[str, Any] = {}
         self._restored = RestoredRows()
-        self.loan = Loan()
+        self.loan = Loan(num_workers)
 
     @property
     def rows(self) -> int:
@@ -123,23 +119,25 @@ class ReplayRing:
         Raises:
             UsageError: The capacity is too small for the fragment.
         """
-        fragment = viewed(fragment)
-        length = len(fragment["valid"])
+        if HISTORY in fragment:
+            fragment = viewed(fragment)
+        length = fragment["valid"].shape[0]
         if not self.stores:
             self._allocate(fragment)
-        if self._restored.waits:
+        if self._restored.rows:
             self._restored.compare(self._no_rows(fragment))
         least = length + self.n_step + 2 + self.reach
-        if least > self.rows:
+        if least > self.streams.rows:
             raise UsageError(
                 f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, but {least} are needed for "
                 f"a fragment of {length} steps and the adjacent steps of n-step returns and frame stacks; set "
                 f"replay.capacity to at least {least * self.num_workers * self.num_slots:,}"
             )
         self.loan.latest[worker] = fragment["obs"]
-        cursor = self.streams.shared(worker)
+        cursor = self.streams.shared[worker]
         if cursor is not None:
-            continues = self._continues(worker, cursor, fragment)
+            lent = self.loan.columns if self.loan.row == cursor.head else NOTHING_LENT
+            continues = fragment["obs"] is lent["obs"] or self._continues(worker, cursor, fragment)
             if continues is not None and not self._has_gap(worker, cursor, fragment):
                 closes = cursor.begun and not continues
                 return [self._append(worker, cursor, fragment, slice(None), closes=closes, continues=continues)]
@@ -163,16 +161,14 @@ class ReplayRing:
             return False
         ended = self._has_ended(worker, cursor) if cursor.begun else np.ones(self.num_slots, np.bool_)
         filled = filled_rows(valid, fragment["terminateds"] | fragment["truncateds"], ended)[:-1]
-        return int(np.count_nonzero(filled)) < filled.size
+        return bool(np.add.reduce(filled, None) < filled.size)
 
     def _has_ended(self, worker: int, cursor: Cursor) -> NDArray[np.bool_]:
         """Whether each slot's last step ended its episode, [slots]."""
-        terminated, truncated, valid = (self._last(name, worker, cursor) for name in FLAGS)
-        return (terminated | truncated) & valid
-
-    def _last(self, name: str, worker: int, cursor: Cursor) -> NDArray[np.bool_]:
-        last: NDArray[np.bool_] = self._values(name)[worker, (cursor.head - 1) % self.rows, cursor.slots]
-        return last
+        last = worker, (cursor.head - 1) % self.streams.rows, cursor.slots
+        terminated, truncated, valid = self.stores["terminateds"], self.stores["truncateds"], self.stores["valid"]
+        ended: NDArray[np.bool_] = (terminated.values[last] | truncated.values[last]) & valid.values[last]
+        return ended
 
     def _continues(self, worker: int, cursor: Cursor, part: SampleBatch) -> bool | None:
         """Whether rows continue the stored episode: equal observations where they join; None if only some slots do.
@@ -181,11 +177,9 @@ class ReplayRing:
         """
         if not cursor.begun:
             return False
-        if part["obs"] is self.loan.at(cursor.head).get("obs"):
-            return True
         heads = self.streams.heads(worker, cursor)
         last = [store.read(heads) for store in self._flat_stores["obs"]]
-        pairs = [(before, leaf[0]) for before, leaf in zip(last, _leaves(part["obs"]), strict=True)]
+        pairs = [(before, leaf[0]) for before, leaf in zip(last, leaves(part["obs"]), strict=True)]
         if all(before.tobytes() == after.tobytes() for before, after in pairs):
             return True
         same = (all(before[i].tobytes() == after[i].tobytes() for before, after in pairs) for i in range(len(heads)))
@@ -197,7 +191,8 @@ class ReplayRing:
         # Nothing continues after an episode's end, even if the next observation equals the final one. There is nothing
         # to close if the row before the head holds no step.
         continues = bool(self._continues(worker, cursor, part)) and not self._has_ended(worker, cursor).any()
-        closes = cursor.begun and not continues and bool(self._last("valid", worker, cursor).all())
+        before = self._values("valid")[worker, (cursor.head - 1) % self.rows, cursor.slots]
+        closes = cursor.begun and not continues and bool(before.all())
         return self._append(worker, cursor, part, rows[:-1], closes=closes, continues=continues)
 
     def _append(
@@ -214,20 +209,26 @@ class ReplayRing:
             continues: Whether the head already holds the first observation of the new rows.
         """
         streams, rows, slots = self.streams, self.streams.rows, cursor.slots
-        length, head, closing = len(part["valid"]), cursor.head, int(closes)
+        length, head, closing = part["valid"].shape[0], cursor.head, int(closes)
         if closes:
             self._close(worker, cursor)
         first, lost = (head + closing) % rows, closing + length + 1 + self.reach
-        overwritten = self.ready.retire(streams, worker, cursor, lost)
-        own, within = streams.span(first, length + 1), streams.span(first, length)
-        lent = self.loan.at(first)
+        lent = self.loan.columns if self.loan.row == first else NOTHING_LENT
+        is_retired = part["obs"] is lent["obs"]  # since the rows were lent
+        overwritten = NO_STEPS if is_retired else self.ready.retire(streams, worker, cursor, lost)
+        own: slice | Indices = slice(first, first + length + 1)
+        within: slice | Indices = slice(first, first + length)
+        if first + length >= rows:
+            own, within = streams.span(first, length + 1), streams.span(first, length)
         for name in self._names:
-            if name in lent and part[name] is lent[name]:
+            column = part[name]
+            if name in lent and column is lent[name]:
                 continue
-            for store, leaf in zip(self._flat_stores[name], _leaves(part[name]), strict=True):
+            given = [column] if column.__class__ is np.ndarray else leaves(column)
+            for store, leaf in zip(self._flat_stores[name], given, strict=True):
                 store.write(worker, own if name == "obs" else within, slots, leaf, continues=continues)
         streams.advance(worker, cursor, closing + length)
-        self._values("valid")[worker, cursor.head, slots] = False  # a step there is overwritten
+        self.stores["valid"].values[worker, cursor.head, slots] = False  # a step there is overwritten
         before = min(self.n_step - 1 + closing, cursor.filled - length) if self.n_step > 1 else 0
         ready = self.ready.add(streams, self.stores, worker, slots, (first - before) % rows, before + length)
         return Inserted(streams, worker, slots, steps, head, first, length, lost, overwritten, ready)
@@ -339,8 +340,3 @@ class ReplayRing:
         for name, stores in self.stores.items():
             map_tree(lambda store, saved: store.load_state(saved), stores, state["stores"][name])
         self.ready.load(state["ready"])
-
-
-def _leaves(tree: Any) -> list[Any]:
-    """Returns the leaves of a tree, with a fast path for a single array."""
-    return [tree] if isinstance(tree, np.ndarray) else leaves(tree)

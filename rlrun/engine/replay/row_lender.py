@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.replay.columns import FLAGS
 from rlrun.engine.replay.stores import Indices, PlainStore
 
 if TYPE_CHECKING:
-    from rlrun.engine.data.sample_batch import SampleBatch
     from rlrun.engine.replay.ring import ReplayRing
 
 LENT = ("obs", "actions", *FLAGS)
@@ -31,7 +31,7 @@ class RowLender:
 
     def __init__(self, ring: ReplayRing) -> None:
         self._ring = ring
-        self._columns: dict[str, Any] | None = None
+        self._columns: list[tuple[str, Any]] | None = None
 
     def lend(self, worker: int, length: int, after: Any, actions: Any) -> tuple[SampleBatch, Indices] | None:
         """Lends memory for a worker's next fragment of T steps.
@@ -40,7 +40,7 @@ class RowLender:
             worker: Index of the worker in the buffer, from 0.
             length: Steps in the fragment, T.
             after: The column `obs` of the fragment that the next one continues.
-            actions: Memory for the fragment's actions, [T, B, ...].
+            actions: The column `actions` of that fragment, [T, B, ...].
 
         Returns:
             The columns `LENT`, of which `obs` has T + 1 rows and the first one set, and the indices that can no longer
@@ -48,8 +48,8 @@ class RowLender:
             stored in a different form.
         """
         streams, loan = self._ring.streams, self._ring.loan
-        cursor = streams.shared(worker)
-        if cursor is None or after is not loan.latest.get(worker) or cursor.head + length >= streams.rows:
+        cursor = streams.shared[worker]
+        if cursor is None or after is not loan.latest[worker] or cursor.head + length >= streams.rows:
             return None
         if self._columns is None:
             self._columns = self._stored_as_recorded(actions)
@@ -58,18 +58,19 @@ class RowLender:
         head, slots = cursor.head, cursor.slots
         overwritten = self._ring.ready.retire(streams, worker, cursor, length + 1 + self._ring.reach)
         own, within = (worker, slice(head, head + length + 1), slots), (worker, slice(head, head + length), slots)
-        for name, tree in self._columns.items():
+        lent = SampleBatch()
+        loan.columns, loan.row = lent, head
+        for name, tree in self._columns:
             where = own if name == "obs" else within
             is_array = tree.__class__ is np.ndarray
-            loan.columns[name] = tree[where] if is_array else map_tree(itemgetter(where), tree)
-        loan.row = head
-        return loan.columns, overwritten
+            lent[name] = tree[where] if is_array else map_tree(itemgetter(where), tree)
+        return lent, overwritten
 
-    def _stored_as_recorded(self, actions: Any) -> dict[str, Any]:
+    def _stored_as_recorded(self, actions: Any) -> list[tuple[str, Any]]:
         """Returns the memory of the columns; none if frames are stored once, or if operators change action dtypes."""
         stores = self._ring.stores
         if not all(isinstance(store, PlainStore) for name in LENT for store in leaves(stores[name])):
-            return {}
+            return []
         columns = {name: map_tree(lambda each: each.values, stores[name]) for name in LENT}
         stored = [(leaf.dtype, leaf.shape[3:]) for leaf in leaves(columns["actions"])]
-        return columns if stored == [(leaf.dtype, leaf.shape[2:]) for leaf in leaves(actions)] else {}
+        return [*columns.items()] if stored == [(leaf.dtype, leaf.shape[2:]) for leaf in leaves(actions)] else []

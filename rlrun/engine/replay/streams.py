@@ -81,6 +81,10 @@ class Streams:
         rows: Number of rows per worker.
         num_slots: Number of env slots per worker.
         reach: Number of preceding rows that are needed to read a row, e.g. to rebuild a frame stack.
+
+    Attributes:
+        shared: By worker, the write position that all of its env slots share; None once they have separate ones.
+        num_written: Number of entries that have been written, if there is only one worker: the indices below it.
     """
 
     def __init__(self, num_workers: int, rows: int, num_slots: int, reach: int) -> None:
@@ -89,22 +93,14 @@ class Streams:
         self.num_slots = num_slots
         self._reach = reach
         self._cursors = [[Cursor(slice(0, num_slots))] for _ in range(num_workers)]
-        self._are_apart = [False] * num_workers
+        self.shared: list[Cursor | None] = [own[0] for own in self._cursors]
         self._most_filled = [0] * num_workers
+        self.num_written = 0
 
     @property
     def num_indices(self) -> int:
         """Total number of entries: workers * rows * env slots."""
         return self.num_workers * self.rows * self.num_slots
-
-    @property
-    def num_written(self) -> int:
-        """Number of written entries if there is only one worker, which are the entries with the lowest indices."""
-        return self._most_filled[0] * self.num_slots
-
-    def shared(self, worker: int) -> Cursor | None:
-        """Returns the write position that all env slots of a worker share; None once they have separate ones."""
-        return None if self._are_apart[worker] else self._cursors[worker][0]
 
     def each(self, worker: int) -> list[Cursor]:
         """Returns a worker's write positions: a single one for all env slots, or one per slot."""
@@ -113,15 +109,19 @@ class Streams:
     def part(self, worker: int) -> None:
         """Gives each env slot of a worker a separate write position, initially equal to the one they shared."""
         (shared,) = self._cursors[worker]
-        self._are_apart[worker] = True
+        self.shared[worker] = None
         self._cursors[worker] = [replace(shared, slots=slice(slot, slot + 1)) for slot in range(self.num_slots)]
 
     def advance(self, worker: int, cursor: Cursor, number: int) -> None:
         """Moves a write position forward by the number of newly written rows."""
         cursor.head = (cursor.head + number) % self.rows
-        cursor.filled = min(cursor.filled + number, self.rows)
         cursor.begun = True
-        self._most_filled[worker] = max(self._most_filled[worker], cursor.filled)
+        if cursor.filled < self.rows:
+            filled = cursor.filled + number
+            cursor.filled = filled if filled < self.rows else self.rows
+            if cursor.filled > self._most_filled[worker]:
+                self._most_filled[worker] = cursor.filled
+                self.num_written = self._most_filled[0] * self.num_slots
 
     def span(self, first: int, number: int) -> slice | Indices:
         """Returns an index for consecutive rows from `first` on: a slice, or an array if the rows wrap around."""
@@ -247,15 +247,15 @@ class Streams:
             for worker, cursors in enumerate(self._cursors)
             for cursor in cursors
         ]
-        return {"cursors": np.array(cursors, np.int64), "are_apart": list(self._are_apart)}
+        return {"cursors": np.array(cursors, np.int64), "are_apart": [shared is None for shared in self.shared]}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores the write positions from `state()` of a buffer with the same shape."""
-        self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
-        if len(self._are_apart) != self.num_workers:
+        are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
+        if len(are_apart) != self.num_workers:
             raise ValueError(
-                f"the checkpoint holds the replay buffer's streams of {len(self._are_apart)} "
-                f"{'worker' if len(self._are_apart) == 1 else 'workers'}, but the run has {self.num_workers}"
+                f"the checkpoint holds the replay buffer's streams of {len(are_apart)} "
+                f"{'worker' if len(are_apart) == 1 else 'workers'}, but the run has {self.num_workers}"
             )
         self._cursors = [[] for _ in range(self.num_workers)]
         cursors: NDArray[np.int64] = np.asarray(state["cursors"])
@@ -266,3 +266,6 @@ class Streams:
                 raise ValueError(f"a stream of {self.rows} rows cannot be at row {head} with {filled} filled")
             self._cursors[worker].append(Cursor(slice(start, stop), head, filled, bool(begun)))
             self._most_filled[worker] = max(self._most_filled[worker], filled)
+        self.num_written = self._most_filled[0] * self.num_slots
+        owns = zip(are_apart, self._cursors, strict=True)
+        self.shared = [None if is_apart else cursors[0] for is_apart, cursors in owns]

@@ -48,6 +48,7 @@ class TransitionReader:
 
     Attributes:
         columns: Sources of the leaves of `read`'s columns, in order: a table for `kernels.c`.
+        streams: Flat indexing of the buffer's entries.
         weights: Index in `columns` of the importance weights, which are ones.
         table: The replay buffer, as a struct for `kernels.c`.
     """
@@ -60,7 +61,7 @@ class TransitionReader:
         gamma: float,
         generator: np.random.Generator,
     ) -> None:
-        self._streams = streams
+        self.streams = streams
         self._generator = generator
         is_n_step = "steps" in stores
         rewards, discounts = (
@@ -128,15 +129,10 @@ class TransitionReader:
         plain = all(isinstance(store, PlainStore) for tree in stores.values() for store in leaves(tree))
         return plain and streams.num_workers == 1 and streams.num_indices <= MOST_INDICES
 
-    @property
-    def bound(self) -> int:
-        """Upper bound (exclusive) of the indices that `draw` returns."""
-        return self._streams.num_written
-
     def draw(self, number: int, times: int) -> Indices:
         """Samples indices of steps uniformly with replacement, at least one of which must be ready."""
         indices: Indices = np.empty(number * times, np.int64)
-        self._draw(self._table, self._streams.num_written, number, times, address(indices))
+        self._draw(self._table, self.streams.num_written, number, times, address(indices))
         return indices
 
     def read(self, indices: Indices) -> SampleBatch:

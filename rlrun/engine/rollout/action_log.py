@@ -57,21 +57,20 @@ class ActionLog:
         self._fragments: list[NDArray[Any]] = []
         self._rows = self._rows_to_trim_at = 0
 
-    def append(self, actions: NDArray[Any]) -> None:
-        """Adds the actions [T, B, ...] of T steps in B env slots; the array must not be changed afterwards."""
-        self._fragments.append(actions)
-        self._rows += len(actions)
+    def append(self, actions: NDArray[Any]) -> bool:
+        """Adds the actions [T, B, ...] of T steps in B env slots; the array must not be changed afterwards.
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the log has doubled since it was last trimmed, so that `trim` should be called."""
+        Returns whether the log has doubled since it was last trimmed, so that `trim` should be called.
+        """
+        self._fragments.append(actions)
+        self._rows += actions.shape[0]
         return self._rows >= self._rows_to_trim_at
 
     def trim(self, longest: int) -> None:
         """Drops fragments older than the start of the longest current episode, which has `longest` actions."""
-        unneeded = 0
-        while self._rows - len(self._fragments[unneeded]) >= max(longest, 1):
-            self._rows -= len(self._fragments[unneeded])
+        unneeded, least = 0, max(longest, 1)
+        while self._rows - (length := self._fragments[unneeded].shape[0]) >= least:
+            self._rows -= length
             unneeded += 1
         del self._fragments[:unneeded]
         self._rows_to_trim_at = max(2 * self._rows, FEWEST_ROWS)

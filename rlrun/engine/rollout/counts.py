@@ -56,6 +56,7 @@ class RolloutCounts:
         hooks: Metrics and stop reasons that the workers' hooks returned; None without hooks.
         lost_steps: Steps of unfinished fragments that were lost with a worker, whose actions an inference server had
             chosen, since this process started.
+        filter_deltas: By policy, statistics of observations and returns by name, which have not been taken yet.
         record: Function called with each rollout to write its steps to a data set; None without a data set.
     """
 
@@ -73,7 +74,7 @@ class RolloutCounts:
         self.missing_finals = self.dropped_rewards = 0
         self._episodes: list[Episode] = []
         self._agent_episodes: dict[str, list[Episode]] = {}
-        self._filter_deltas: dict[str, dict[str, Moments]] = {}
+        self.filter_deltas: dict[str, dict[str, Moments]] = {}
 
     def count(self, rollout: Rollout) -> None:
         """Counts a fragment's steps, episodes and observation statistics; writes its steps to the data set, if any."""
@@ -99,11 +100,10 @@ class RolloutCounts:
                     rollout.worker_index, rollout.env_steps, rollout.times, time.perf_counter(), rollout.served
                 )
             )
-        for policy, deltas in rollout.filter_deltas.items():
-            if not deltas:
-                continue
-            merge_named(self._filter_deltas.setdefault(policy, {}), deltas)
-        if self.endless is not None:
+        for policy in rollout.filter_deltas:
+            if rollout.filter_deltas[policy]:
+                merge_named(self.filter_deltas.setdefault(policy, {}), rollout.filter_deltas[policy])
+        if self.endless is not None and self.endless.looks:
             self.endless.look(
                 self.env_steps,
                 has_episodes=bool(self._episodes),
@@ -121,7 +121,7 @@ class RolloutCounts:
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
         """Returns the statistics of a policy's observations and returns collected since the last call, by name."""
-        return self._filter_deltas.pop(policy, {})
+        return self.filter_deltas.pop(policy, {})
 
     def state(self) -> dict[str, Any]:
         """Returns, for a checkpoint, the counts, and the episodes and statistics kept for the `take_*` methods."""
@@ -133,7 +133,7 @@ class RolloutCounts:
             "episodes": [dataclasses.asdict(episode) for episode in self._episodes],
             "filter_deltas": {
                 policy: {name: delta.state() for name, delta in deltas.items()}
-                for policy, deltas in self._filter_deltas.items()
+                for policy, deltas in self.filter_deltas.items()
             },
         }
 
@@ -158,7 +158,7 @@ class RolloutCounts:
             policy: [Episode(**episode) for episode in episodes]
             for policy, episodes in state.get("agent_episodes", {}).items()
         }
-        self._filter_deltas = {
+        self.filter_deltas = {
             policy: {name: Moments.from_state(delta) for name, delta in deltas.items()}
             for policy, deltas in state["filter_deltas"].items()
         }

@@ -32,19 +32,20 @@ class EndlessEpisodes:
 
     Attributes:
         has_warned: Whether the warning has been given.
+        looks: Whether the warning may still be due, so that `look` must be called.
     """
 
     def __init__(self, announce: Callable[[str], None], env_slots: int) -> None:
         self.has_warned = False
         self._announce = announce
         self._env_slots = env_slots
-        self._looks = True
+        self.looks = True
         self._agents_end = False
 
     def begin(self, *, has_episodes: bool) -> None:
         """Prepares the check when a trial starts or resumes; skips it if episodes have already finished."""
         self.has_warned = self.has_warned and not has_episodes
-        self._looks = not (has_episodes or self.has_warned)
+        self.looks = not (has_episodes or self.has_warned)
 
     def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
         """Warns if no episode has ended after `EPISODELESS_STEPS` env steps per env slot.
@@ -57,7 +58,7 @@ class EndlessEpisodes:
         """
         self._agents_end |= has_agent_episodes
         if has_episodes:
-            self._looks = False
+            self.looks = False
         elif env_steps >= EPISODELESS_STEPS * self._env_slots:
             self._tell(env_steps)
 
@@ -71,9 +72,9 @@ class EndlessEpisodes:
             self._tell(env_steps)
 
     def _tell(self, env_steps: int) -> None:
-        if not self._looks:
+        if not self.looks:
             return
-        self._looks, self.has_warned = False, True
+        self.looks, self.has_warned = False, True
         if self._agents_end:
             self._announce(
                 f"no episode of the world has ended in {env_steps:,} env steps; until one does, rlrun "

@@ -81,11 +81,12 @@ class EpisodeSums:
             agents: Names of the agents whose episodes ended, by (step, slot); empty for single-agent envs.
             columns: Additional numbers by name, each [T, B]; 0 where there is no step.
         """
-        if not np.count_nonzero(ends):
-            self.returns += np.add.reduce(rewards)  # the implementation of `sum`, in half the time for a few steps
+        if not np.add.reduce(ends, None):  # what `sum` calls, in half the time for a few steps
+            self.returns += np.add.reduce(rewards)
             self.lengths += np.add.reduce(steps)
-            for name, numbers in columns.items():
-                self.columns[name] += numbers.sum(axis=0)
+            if columns:
+                for name, numbers in columns.items():
+                    self.columns[name] += numbers.sum(axis=0)
             return []
         returns, latest = sums_within_episodes(rewards, ends)
         lengths = steps.cumsum(axis=0)
@@ -96,8 +97,8 @@ class EpisodeSums:
                 Episode(
                     float(self.returns[slot] + returns[t, slot]),
                     int(self.lengths[slot] + lengths[t, slot]),
-                    numbers_in(infos.get((int(t), int(slot)), {})),
-                    agents.get((int(t), int(slot)), ""),
+                    numbers_in(infos.get((int(t), int(slot)), {})) if infos else {},
+                    agents.get((int(t), int(slot)), "") if agents else "",
                     {name: float(self.columns[name][slot] + own[t, slot]) for name, (own, _) in sums.items()},
                 )
             )
@@ -128,8 +129,8 @@ def sums_within_episodes(
         >>> sums.T, rest
         (array([[-1.e+17,  0.e+00,  0.e+00]]), array([3.]))
     """
-    begins = np.ones_like(ends.T)  # [B, T]: start of each part of an episode
-    begins[:, 1:] = ends.T[:, :-1]
+    begins = np.empty(ends.T.shape, np.bool_)  # [B, T]: where the part of an episode begins
+    begins[:, 0], begins[:, 1:] = True, ends.T[:, :-1]
     parts = np.add.reduceat(numbers.T.ravel(), begins.ravel().nonzero()[0])
     part = begins.cumsum().reshape(begins.shape) - 1
     sums = np.where(ends.T, parts[part], 0.0).T

@@ -63,7 +63,8 @@ class LockstepRecorder:
         self._env, self._env_name, self._seeds = env, env_name, seeds
         self._policy, self._behavior, self._length = policy, behavior, length
         self._max_replay_s, self._lenders = max_replay_s, lenders
-        self._recorded: Any = None  # columns of the last fragment, which the next one continues
+        self._recorded: Any = None  # columns `obs` and `actions` of the last fragment, which the next one continues
+        self._taken: Any = None
         self._observations: Any = None
         self._just_ended = np.zeros(env.num_envs, np.bool_)
         self._starts = np.ones(env.num_envs, np.bool_)
@@ -104,32 +105,33 @@ class LockstepRecorder:
         act, step, take_rewards = self._behavior.act, self._env.step, self._behavior.take_rewards
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
         observations = self._observations
-        batch = self._behavior.collector.allocate(length, slots)
-        lend = self._lenders.get(self._policy)
-        lent = None if lend is None or self._recorded is None else lend(length, self._recorded, batch["actions"])
+        lends = self._recorded is not None and self._policy in self._lenders
+        lent = self._lenders[self._policy](length, self._recorded, self._taken) if lends else None
+        batch = self._behavior.collector.allocate(length, slots, lent)
         if lent is None:
             terminateds, truncateds, valid = np.empty((3, length, slots), np.bool_)
             recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
             record_row(recorded, 0, observations)
         else:
             terminateds, truncateds, valid = lent["terminateds"], lent["truncateds"], lent["valid"]
-            batch["actions"], recorded = lent["actions"], lent["obs"]
+            recorded = lent["obs"]
         rewards = np.empty((length, slots))
-        columns = {name: np.empty((length, slots)) for name in self._env.columns}
-        read = [(columns[name], latest) for name, latest in self._env.columns.items()]
+        columns = {name: np.empty((length, slots)) for name in self._env.columns} if self._env.columns else {}
+        read = [(columns[name], latest) for name, latest in self._env.columns.items()] if columns else []
         last_infos: dict[tuple[int, int], dict[str, Any]] = {}
         begins, starts, finals = self._starts, self._starts, self._just_ended
         now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
+        asked = now()
         for t in range(length):
-            asked = now()
             # `act` fills row t of the batch: actions, the network's outputs (`LogProbsAndValues`), recurrent states.
             actions = act(observations, own_noise[t], batch, t, starts)
             acted = now()
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
-            env_step_s += now() - acted
-            inference_s += acted - asked
+            if is_array:
+                recorded[t + 1] = observations
+            else:
+                record_row(recorded, t + 1, observations)
             take_rewards(rewards[t])
-            record_row(recorded, t + 1, observations)
             for column, latest in read:
                 column[t] = latest
             # The row after an end holds the episode's final observation, and the next row the first observation of a
@@ -137,16 +139,19 @@ class LockstepRecorder:
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
                 last_infos.update({(t, slot): info for slot, info in infos.items()})
+            inference_s += acted - asked
+            asked = now()
+            env_step_s += asked - acted
         ends = terminateds | truncateds
         valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
         if bad := first_bad_row(self._env.observation_space, recorded):
             (t, slot), reason = bad
             place = self._seeds.position_after(slot, began, ~valid[:t])
             raise EnvError(f"{self._env_name}, env {slot + self._seeds.first_slot}, {place}: {reason}")
-        self._recorded = recorded
+        self._recorded, self._taken = recorded, batch["actions"]
         self._observations = recorded[-1].copy() if is_array else map_tree(lambda leaf: leaf[-1].copy(), recorded)
         self._starts = starts
-        self._just_ended = ends[-1].copy()
+        self._just_ended = ends[-1]
         batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
         if columns:
             columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
@@ -155,7 +160,8 @@ class LockstepRecorder:
         env_steps, counted = int(np.add.reduce(valid, None)), rewards
         if env_steps < valid.size:
             counted, ends = np.where(valid, rewards, 0.0), ends & valid
-        self._log(batch["actions"] if lent is None else batch["actions"].copy())  # lent memory is reused
+        if self._actions.append(self._taken if lent is None else self._taken.copy()):  # lent memory is reused
+            self._actions.trim(max(place.length for place in self._env.places()))
         return Recorded(
             batches={self._policy: batch},
             filled={self._policy: self._filled},
@@ -166,12 +172,6 @@ class LockstepRecorder:
             env_step_s=env_step_s,
             inference_s=inference_s,
         )
-
-    def _log(self, actions: NDArray[Any]) -> None:
-        """Appends a fragment's actions to the log, for later replay of the current episodes."""
-        self._actions.append(actions)
-        if self._actions.is_full:
-            self._actions.trim(max(place.length for place in self._env.places()))
 
     def state(self) -> list[dict[str, Any]]:
         """Returns, for each env slot, the data from which its current episode can be recreated.

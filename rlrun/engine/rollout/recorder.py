@@ -57,7 +57,7 @@ class Recorded:
         agent_rows: By policy, the rows of agents' episodes in worlds; empty unless requested.
         closes: By policy, mask [B] of the slots for which an observation after the last step is recorded; empty for
             single-agent envs.
-        env_step_s: Seconds spent in `step` of the envs.
+        env_step_s: Seconds spent in `step` of the envs and in recording its results.
         inference_s: Seconds in forward passes of policies.
     """
 

@@ -89,5 +89,5 @@ def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
     if "weights_version" in batch:
         return batch
     versions = np.empty(batch["valid"].shape, np.int32)
-    versions.fill(version)
+    versions[:] = version
     return SampleBatch(batch, weights_version=versions)

@@ -103,9 +103,10 @@ class RolloutWorker:
 
     def follow(self, orders: Orders) -> None:
         """Loads each policy's new weights and statistics, and the env keyword arguments that a curriculum has set."""
-        for policy, latest in orders.weights.items():
+        for policy in orders.weights:
+            latest = orders.weights[policy]
             self.behaviors[policy].load(latest)
-            self._rewards[policy].moments = latest.filters.get(RETURNS, _NO_RETURNS)
+            self._rewards[policy].moments = latest.filters.get(RETURNS, _NO_RETURNS) if latest.filters else _NO_RETURNS
             if self._clients is not None:
                 in_json = load_internal(PARTS["policy for clients"])
                 self._clients.publish(policy, latest.version, partial(in_json, self.behaviors[policy], latest))
@@ -137,9 +138,9 @@ class RolloutWorker:
         Raises:
             EnvError: The env raised or returned something outside its spaces.
         """
-        began = time.perf_counter()
-        noise = {policy: draw(self._fragment) for policy, draw in self._noise.items()}
-        drawn = time.perf_counter()
+        began, noise = time.perf_counter(), {}
+        for policy in self._noise:
+            noise[policy] = self._noise[policy](self._fragment)
         with self._watched:
             recorded = self._recorder.record(noise)
         if self.config.episodes_per_seed > 1:
@@ -152,13 +153,18 @@ class RolloutWorker:
         ended_recording = time.perf_counter()
         hooks = None if self._hooks is None else self._hooks.take(self._fragment, recorded, raw)
         ended_hooks = ended_recording if hooks is None else time.perf_counter()
-        seen = {policy: self._postprocess(policy, recorded) for policy in recorded.batches}
-        agents = recorded.agent_episodes
+        seen, versions, agent_steps = {}, {}, {}
+        for policy in recorded.batches:
+            seen[policy] = self._postprocess(policy, recorded)
+        for policy in self.behaviors:
+            versions[policy] = self.behaviors[policy].weights_version
+        for policy in recorded.agent_episodes:
+            agent_steps[policy] = int(np.count_nonzero(recorded.batches[policy]["valid"]))
         ended = time.perf_counter()
         seconds = {
             ENV_STEP: recorded.env_step_s,
-            INFERENCE: drawn - began + recorded.inference_s,
-            RECORDING: ended_recording - drawn - recorded.env_step_s - recorded.inference_s,
+            INFERENCE: recorded.inference_s,
+            RECORDING: ended_recording - began - recorded.env_step_s - recorded.inference_s,
             POSTPROCESS: ended - ended_hooks,
         }
         if self._hooks is not None:
@@ -168,13 +174,13 @@ class RolloutWorker:
             fragment=self._fragment,
             batches=dict(recorded.batches),
             episodes=recorded.episodes,
-            agent_steps={policy: int(np.count_nonzero(recorded.batches[policy]["valid"])) for policy in agents},
-            agent_episodes=dict(agents),
+            agent_steps=agent_steps,
+            agent_episodes=dict(recorded.agent_episodes),
             missing_finals=recorded.missing_finals,
             dropped_rewards=recorded.dropped_rewards,
             filter_deltas=seen,
             env_steps=recorded.env_steps,
-            weights_versions={policy: behavior.weights_version for policy, behavior in self.behaviors.items()},
+            weights_versions=versions,
             sample_s=ended - began,
             raw=raw if self.config.records else {},
             hooks=hooks,
@@ -188,13 +194,13 @@ class RolloutWorker:
 
         All steps of the fragment are processed at once, which is cheaper than processing each step separately.
         """
-        behavior, batch = self.behaviors[policy], recorded.batches[policy]
-        seen = behavior.collector.moments(batch["obs"], recorded.filled[policy])
+        collector, batch, transform = self.behaviors[policy].collector, recorded.batches[policy], self._rewards[policy]
+        seen = collector.moments(batch["obs"], recorded.filled[policy])
         ends = batch["terminateds"] | batch["truncateds"]
-        batch["rewards"], returned = self._rewards[policy].measured(batch["rewards"], ends, batch["valid"])
+        batch["rewards"], returned = transform.measured(batch["rewards"], ends, batch["valid"])
         if self.config.groups == 1:  # otherwise by the returns of all groups, once their fragments are joined
-            batch["rewards"] = self.scaled(policy, batch["rewards"], returned)
-        behavior.collector.postprocess(batch)
+            batch["rewards"] = transform.scaled(batch["rewards"], returned)
+        collector.postprocess(batch)
         if policy in recorded.closing:
             place_finals(batch, *recorded.closing[policy])
         return {**seen, **returned}
@@ -291,7 +297,7 @@ class FragmentNoise:
 
     def __call__(self, fragment: int) -> Floats:
         """Returns the noise [T, B, ...] of a fragment, given its number."""
-        block, first = divmod(fragment * self._length, self._block_length)
+        block, first = fragment * self._length // self._block_length, fragment * self._length % self._block_length
         if self._drawn is None or self._drawn[0] != block:
             noise = self._draw(block)
             if self._every is not None and self._block_length % self._every:

@@ -99,21 +99,21 @@ class Sampler:
     def follow(self, orders: Orders) -> None:
         """Passes new weights and env keyword arguments to the worker, and new weights to the postprocessing."""
         self.worker.follow(orders)
-        for policy, latest in orders.weights.items():
-            if policy in self._operators:
-                self._operators[policy].set_weights(latest)
+        for policy in self._operators:
+            if policy in orders.weights:
+                self._operators[policy].set_weights(orders.weights[policy])
 
     def sample(self) -> Rollout:
         """Collects one fragment, and postprocesses its batches."""
-        rollout = self._processed(self.worker.sample())
+        rollout = self.worker.sample()
+        if self._operators:
+            rollout = self._processed(rollout)
         if not self._sends_place:
             return rollout
         restarted, self._restarted = self._restarted, 0
         return dataclasses.replace(rollout, place=self._state(self.worker.place()), env_slots_restarted=restarted)
 
     def _processed(self, rollout: Rollout) -> Rollout:
-        if not self._operators:
-            return rollout
         processed = {policy: apply(rollout.batches[policy]) for policy, apply in self._operators.items()}
         sgd_s = sum(chain.take_sgd_s() for chain in self._operators.values())
         times = rollout.times and rollout.times.extended(sgd_s)

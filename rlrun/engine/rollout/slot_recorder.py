@@ -330,8 +330,7 @@ class RecordedSlots:
         self._carried = closed.carried
         if self._log is None:
             return
-        self._log.append(closed.actions_by_step())
-        if self._log.is_full:
+        if self._log.append(closed.actions_by_step()):
             self._log.trim(max(lengths))
 
     def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:

@@ -25,8 +25,11 @@ class Collector(Protocol):
         """Columns about the whole multi-agent env that the policy needs: `WORLD_STATE`, `ACTS`, both or neither."""
         ...
 
-    def allocate(self, length: int, slots: int) -> SampleBatch:
-        """Allocates, without initializing, the columns that are filled while acting, for T steps in B slots."""
+    def allocate(self, length: int, slots: int, lent: SampleBatch | None = None) -> SampleBatch:
+        """Allocates, without initializing, the columns that are filled while acting, for T steps in B slots.
+
+        Columns whose memory is lent, among them `actions`, are not allocated.
+        """
         ...
 
     def close(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:

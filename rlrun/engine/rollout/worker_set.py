@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.engine.envs.step_marks import step_mark_location
@@ -17,7 +18,6 @@ from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.rollout.inference.server_actor import ServedPolicies
-    from rlrun.engine.rollout.rollout import Rollout
     from rlrun.engine.rollout.sampler import Postprocessing
 
 PLACES = {
@@ -39,15 +39,23 @@ class StartedWorkers(Protocol):
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env keyword arguments to all workers or to one."""
+        """Sends new weights or env keyword arguments, used from the next request on, to all workers or to one.
+
+        An object that is sent several times is stored only once in Ray.
+        """
         ...
 
     def request(self, worker: int) -> None:
-        """Requests a fragment from one worker."""
+        """Requests a fragment from a worker, which `arrived` returns."""
         ...
 
     def arrived(self) -> list[Any]:
-        """Returns the fragments that have arrived since the last call."""
+        """Returns the fragments that are ready, without waiting for more; a local worker collects one now.
+
+        Raises:
+            RlrunError: A worker raised this error.
+            TrainingFailed: More workers died than may be restarted.
+        """
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
@@ -124,7 +132,7 @@ class WorkerSet:
         self._max_restarts = max_worker_restarts
         self._operators: dict[str, Postprocessing] = {}
         self._keeps_states = False
-        self._started: StartedWorkers | None = None
+        self._is_started = False
         self._owns_ray = False
         self._earlier_restarts = 0
 
@@ -135,11 +143,11 @@ class WorkerSet:
 
     @property
     def _restarts_now(self) -> int:
-        return self._started.restarts if self._started else 0
+        return self.started.restarts if self._is_started else 0
 
     def postprocess(self, policy: str, operators: Postprocessing) -> None:
         """Sets the operators that workers apply to a policy's batches; must be called before the workers start."""
-        if self._started:
+        if self._is_started:
             raise RuntimeError("operators must be set before the workers start")
         self._operators[policy] = operators
 
@@ -151,7 +159,7 @@ class WorkerSet:
         """
         if not self.num_workers:
             return
-        if self._started:
+        if self._is_started:
             raise RuntimeError("keep_states must be called before the workers start")
         self._keeps_states = True
 
@@ -162,44 +170,25 @@ class WorkerSet:
             return False
         return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
 
-    def start(self) -> None:
-        """Starts the workers unless already started, without waiting for remote ones."""
-        self._workers()
-
-    def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env keyword arguments, used from the next request on, to all workers or to one.
-
-        An object that is sent several times is stored only once in Ray.
-        """
-        self._workers().order(orders, only)
-
-    def request(self, worker: int) -> None:
-        """Requests a fragment from a worker, which `arrived` returns."""
-        self._workers().request(worker)
-
-    def arrived(self) -> list[Rollout]:
-        """Returns the fragments that are ready, without waiting for more; a local worker collects one now.
-
-        Raises:
-            RlrunError: A worker raised this error.
-            TrainingFailed: More workers died than may be restarted.
-        """
-        return self._workers().arrived()
-
-    def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for until a fragment arrives, and the deadline of the wait.
-
-        One finished reference suffices.
-        """
-        return self._workers().awaited()
+    @cached_property
+    def started(self) -> StartedWorkers:
+        """The workers; the first access starts them, without waiting for remote ones."""
+        if self.num_workers:
+            needed = math.ceil(self.num_workers * self._num_cpus) + math.ceil(
+                0.0 if self.served is None else self.served.num_cpus
+            )
+            self._owns_ray = load_internal(PLACES["start of Ray"])(max(needed, os.cpu_count() or 1))
+        made = self._made()
+        self._is_started = True
+        return made
 
     def state(self) -> dict[str, Any]:
         """Returns the workers' states and the counters, and the reasons why restoring them would not be exact."""
-        states = self._workers().states()
+        states = self.started.states()
         return {
             "workers": states,
             "unsaved": list(dict.fromkeys(reason for state in states for reason in state["unsaved"])),
-            "next_fragments": self._workers().due(),
+            "next_fragments": self.started.due(),
             "worker_restarts": self.worker_restarts,
             **self.counts.state(),
         }
@@ -219,31 +208,21 @@ class WorkerSet:
                 f"the checkpoint was saved with {len(states)} rollout workers and cannot be resumed with "
                 f"{len(self.indices)}"
             )
-        workers = self._workers()
+        workers = self.started
         self._earlier_restarts = int(state["worker_restarts"]) - self._restarts_now
         self.counts.load_state(state)
         return workers.load_states(states, state["next_fragments"])
 
     def close(self) -> None:
         """Closes the workers, and shuts down Ray if it was started for them."""
-        if self._started:
-            self._started.close()
+        if self._is_started:
+            self.started.close()
+            del self.started
         for operators in self._operators.values():
             operators.close()
         if self._owns_ray:
             load_internal(PLACES["end of Ray"])()
-        self._started, self._owns_ray = None, False
-
-    def _workers(self) -> StartedWorkers:
-        """Returns the started workers; the first call starts them."""
-        if self._started is None:
-            if self.num_workers:
-                needed = math.ceil(self.num_workers * self._num_cpus) + math.ceil(
-                    0.0 if self.served is None else self.served.num_cpus
-                )
-                self._owns_ray = load_internal(PLACES["start of Ray"])(max(needed, os.cpu_count() or 1))
-            self._started = self._made()
-        return self._started
+        self._is_started = self._owns_ray = False
 
     def _made(self) -> StartedWorkers:
         made: StartedWorkers

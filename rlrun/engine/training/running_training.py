@@ -143,7 +143,7 @@ class RunningTraining:
         self.require_complete()
         result = self._iterate(min_steps, since_last_s)
         if self.curriculum is not None and self.curriculum.advance(result):
-            self.workers.order(Orders(env_kwargs=self.curriculum.kwargs))
+            self.workers.started.order(Orders(env_kwargs=self.curriculum.kwargs))
         if self.hooks is not None:
             result |= self.hooks.on_result(self.iteration, result)
         return result
@@ -159,7 +159,7 @@ class RunningTraining:
         self.iteration += 1
         if self.league is not None:
             self.league.advance(self.iteration)
-            self.workers.order(Orders(self.league.lineups()))
+            self.workers.started.order(Orders(self.league.lineups()))
         seconds = time.perf_counter() - began
         self.time_total_s += since_last_s + seconds
         self.results.take_episodes()
@@ -179,7 +179,7 @@ class RunningTraining:
                 )
         self.act_with_current_weights()
         if self.league is not None:
-            self.workers.order(Orders(self.league.lineups()))
+            self.workers.started.order(Orders(self.league.lineups()))
 
     def act_with_current_weights(self) -> None:
         """Makes the policies that act in this process use the latest weights, including frozen opponents."""

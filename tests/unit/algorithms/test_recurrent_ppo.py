@@ -127,8 +127,8 @@ def test_values_of_a_run_are_those_of_whole_episodes_whether_they_end_are_cut_of
     ) as training:
         training.step()  # so that there is something to filter by, and episodes go on over fragments
         workers = training.running.workers
-        workers.request(0)
-        (rollout,) = workers.arrived()
+        workers.started.request(0)
+        (rollout,) = workers.started.arrived()
         batch = rollout.batches["default"]
         policy = training.running.trainee.learner.policy
         views = policy.parameters.views(torch.from_numpy(training.running.trainee.learner.flat()))

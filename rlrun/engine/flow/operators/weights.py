@@ -23,7 +23,9 @@ class MergeFilters(Operator):
 
     @override
     def __call__(self, item: T) -> T:
-        self.trainee.filters.merge(self.trainee.workers.take_filter_deltas())
+        deltas = self.trainee.workers.take_filter_deltas()
+        if deltas:
+            self.trainee.filters.merge(deltas)
         return item
 
 

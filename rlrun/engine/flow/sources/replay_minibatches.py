@@ -10,10 +10,12 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.nodes import Delivered, Pending, Polled, Source
 from rlrun.engine.flow.operators.replay import NormalizeObservations
-from rlrun.engine.replay.replay import Replay, ReplayRatio
+from rlrun.engine.replay.replay import NOTHING_AWAITED, Replay, ReplayRatio
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
+
+WITHOUT_STEPS = Pending(reasons=("the replay buffer needs more steps",))
 
 
 def replay_minibatches(
@@ -77,7 +79,7 @@ class ReplayMinibatches(Source):
             },
         )
         self.replay = replay
-        self.clock = trainee.clock
+        self.counts = trainee.clock.counts
         self.minibatch_size = minibatch_size
         self.ratio = ratio
         self._at_most, self._unread = at_most, unread
@@ -85,8 +87,9 @@ class ReplayMinibatches(Source):
     @override
     def next_item(self) -> Polled:
         """Returns the next minibatches if enough steps have been stored, else the conditions to wait for."""
-        steps, ratio = self.clock.steps, self.ratio
+        steps, ratio = self.counts.env_steps, self.ratio
         minibatch = self.replay.sample(self.minibatch_size, steps, ratio, self._at_most, unread=self._unread)
-        if minibatch is None:
-            return Pending(*self.replay.awaited(), reasons=("the replay buffer needs more steps",))
-        return Delivered(minibatch)
+        if minibatch is not None:
+            return Delivered(minibatch)
+        awaited = self.replay.awaited()
+        return WITHOUT_STEPS if awaited is NOTHING_AWAITED else Pending(*awaited, reasons=WITHOUT_STEPS.reasons)

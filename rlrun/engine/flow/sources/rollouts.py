@@ -45,23 +45,19 @@ class RolloutSource(Source):
         super().__init__("parallel_rollouts", described)
         self.on_workers = on_workers
         self.workers = workers
-        self.policy = policy
+        self._is_joint = not isinstance(policy, str)
+        self._policies = (policy,) if isinstance(policy, str) else tuple(policy)
         self.here: deque[Delivered] = deque()
 
     def receive(self, rollout: Rollout) -> None:
         """Adds a fragment from a worker to the counters, and queues its batch."""
         self.workers.counts.count(rollout)
-        if isinstance(self.policy, str):
-            item = self._item(rollout, self.policy)
-        else:
-            item = {policy: self._item(rollout, policy) for policy in self.policy}
-        self.here.append(Delivered(item, rollout.worker_index))
-
-    def _item(self, rollout: Rollout, policy: str) -> Any:
-        item = rollout.batches[policy]
-        if isinstance(item, SampleBatch):  # operators on the worker may return other types
-            return with_weights_version(item, rollout.weights_versions[policy])
-        return item
+        items = {}
+        for policy in self._policies:
+            items[policy] = item = rollout.batches[policy]
+            if type(item) is SampleBatch:  # operators on the worker may return other types
+                items[policy] = item = with_weights_version(item, rollout.weights_versions[policy])
+        self.here.append(Delivered(items if self._is_joint else item, rollout.worker_index))
 
     @property
     @override
@@ -106,31 +102,29 @@ class SyncRollouts(RolloutSource):
         """
         if self.here:
             return self.here.popleft()
-        if self._round is None:
+        started, round_ = self.workers.started, self._round
+        if round_ is None:
             for worker in self.workers.indices:
                 if worker not in self._late:
-                    self.workers.request(worker)
-            self._round = {}
-        for rollout in self.workers.arrived():
-            self._take(rollout, self._round)
-        if len(self._round) < self.workers.fragments_per_round:
-            return Pending(*self.workers.awaited(), barrier=True)
+                    started.request(worker)
+            self._round = round_ = {}
+        for rollout in started.arrived():
+            worker = rollout.worker_index
+            if worker in self._late:  # a fragment of an earlier round
+                self._late.remove(worker)
+                self.workers.counts.fragments_left_out += 1
+                started.request(worker)
+            else:
+                round_[worker] = rollout
+        if len(round_) < self.workers.fragments_per_round:
+            return Pending(*started.awaited(), barrier=True)
         for worker in self.workers.indices:
-            if worker in self._round:
-                self.receive(self._round[worker])
-        self._late |= set(self.workers.indices) - self._round.keys()
+            if worker in round_:
+                self.receive(round_[worker])
+            else:
+                self._late.add(worker)
         self._round = None
         return self.here.popleft()
-
-    def _take(self, rollout: Rollout, arrived: dict[int, Rollout]) -> None:
-        """Adds a fragment to the round; drops a fragment of an earlier round and requests the worker's next one."""
-        worker = rollout.worker_index
-        if worker in self._late:
-            self._late.remove(worker)
-            self.workers.counts.fragments_left_out += 1
-            self.workers.request(worker)
-        else:
-            arrived[worker] = rollout
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -162,19 +156,19 @@ class AsyncRollouts(RolloutSource):
     def next_item(self) -> Polled:
         """Requests a fragment to replace the one pulled last, and returns the next batch that is ready."""
         for worker in list(self.workers.indices) * self.in_flight if self._to_ask is None else self._to_ask:
-            self.workers.request(worker)
+            self.workers.started.request(worker)
         self._to_ask = []
         if not self.here:
             self.receive_all()
         if not self.here:
-            return Pending(*self.workers.awaited())
+            return Pending(*self.workers.started.awaited())
         delivered = self.here.popleft()
         self._to_ask += [delivered.worker] if delivered.worker is not None else []
         return delivered
 
     def receive_all(self) -> None:
         """Receives the fragments that have arrived."""
-        for rollout in self.workers.arrived():
+        for rollout in self.workers.started.arrived():
             self.receive(rollout)
 
     @property
@@ -188,7 +182,7 @@ class AsyncRollouts(RolloutSource):
         """Restores the queued batches from the result of `state()`; requests unfinished fragments again."""
         super().load_state(state)
         known = self.workers.indices
-        self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)
+        self.here = deque(Delivered(item.value, item.worker if item.worker in known else None) for item in self.here)
         wanted = Counter(dict.fromkeys(known, self.in_flight))
         wanted.subtract(batch.worker for batch in self.here if batch.worker is not None)
         self._to_ask = list(wanted.elements())

@@ -54,12 +54,14 @@ class ReplayUpdate:
         size: Transitions of a minibatch, S.
         noise: The columns of noise of one minibatch, by name.
         is_weighted: Whether importance weights come with the minibatches; otherwise they are ones.
-        num_totals: Number of the update's first results that are summed over minibatches.
+        statistics: Names of the update's first results, which are summed over minibatches.
         parameters: Online and target parameters.
         target: When and how the target network follows; None if the call does not update it.
 
     Attributes:
         reader: Reader of the replay buffer's transitions.
+        size: Transitions of a minibatch, S.
+        statistics: Names of the update's first results, which are summed over minibatches.
         target: When and how the target network follows; None if the call does not update it.
     """
 
@@ -71,40 +73,43 @@ class ReplayUpdate:
         noise: Mapping[str, Array],
         *,
         is_weighted: bool,
-        num_totals: int,
+        statistics: tuple[str, ...],
         parameters: Parameters,
         target: TargetUpdates | None,
     ) -> None:
-        self.reader, self.target = reader, target
+        self.statistics = statistics
+        self.reader, self.size, self.target = reader, size, target
         self._update = update  # with `reader`, keeps alive the memory that the tables point to
         bound, num_read = update.bound, len(reader.columns)
         first_other = bound.num_kept + num_read + len(noise)
         self._others = [(i - first_other, array) for i, array in bound.read if i >= first_other]
         leaves = [(i - bound.num_kept, array) for i, array in bound.read if i < first_other]
         self._columns = np.zeros(len(leaves), COLUMN)
-        self._noise: list[tuple[int, str]] = []
+        self._noise: list[tuple[int, str, Array]] = []
         self._weights: int | None = None
         for k, (leaf, array) in enumerate(leaves):
             if leaf < num_read:
                 self._columns[k] = reader.columns[leaf]
             else:
-                self._noise.append((k, list(noise)[leaf - num_read]))
+                self._noise.append((k, list(noise)[leaf - num_read], array[None]))
             if is_weighted and leaf == reader.weights:
                 self._weights = k
             if leaf >= num_read or k == self._weights:
                 self._columns[k] = (0, 0, array.nbytes, WHOLE)
             self._columns["to"][k] = address(array)
-        self._sources = self._columns["from"]
+        self._sources, self._room = self._columns["from"], 0
+        self._make_room(1)
         self._drawn, self._following = np.empty((2, size), np.int64)
         own = parameters.target
         followed = (0, 0, 0, 0, 0.0)
         if target is not None and own is not None:
             memory = own.data_ptr(), parameters.flat.data_ptr()
             followed = (*memory, own.numel(), target.every, target.tau)
-        self._target = np.array(followed, TARGET)
+        self._followed = np.array(followed, TARGET)
         self._chosen: Indices | None = None
         self._results = bound.results[0]
-        self._num_totals = num_totals
+        self._sums = np.zeros(len(statistics), np.float32)
+        self._sums_at = address(self._sums)
         steps, num_steps = update.steps.arguments
         self._table = np.array(
             (
@@ -112,10 +117,10 @@ class ReplayUpdate:
                 address(self._columns),
                 steps.value,
                 address(self._results),
-                address(self._target),
+                address(self._followed),
                 len(leaves),
                 num_steps.value,
-                num_totals,
+                len(statistics),
                 address(self._drawn),
                 address(self._following),
                 size,
@@ -127,11 +132,18 @@ class ReplayUpdate:
         place, whole = ctypes.c_void_p, ctypes.c_int64
         self._learn.argtypes = (place, place, whole, whole, whole, place)
 
+    def _make_room(self, count: int) -> None:
+        """Allocates memory for the columns of noise of several minibatches."""
+        self._room = count
+        self._noise = [(k, name, np.empty((count, *room.shape[1:]), room.dtype)) for k, name, room in self._noise]
+        for k, _, room in self._noise:
+            self._sources[k] = address(room)
+
     def __call__(
         self,
         memory: UnreadMinibatches,
         count: int,
-        noise: Mapping[str, Array],
+        noise: Sequence[Mapping[str, Array]],
         others: Sequence[Tensor],
         totals: NDArray[np.float32],
         seen: int,
@@ -141,7 +153,7 @@ class ReplayUpdate:
         Args:
             memory: Source of the minibatches.
             count: Number of minibatches.
-            noise: The columns of noise of all these minibatches by name, concatenated.
+            noise: The columns of noise of each of these minibatches, by name.
             others: The update's arguments after the columns.
             totals: Running sums, to which the first results of each minibatch are added.
             seen: Number of minibatches since the last update of the target network.
@@ -150,21 +162,28 @@ class ReplayUpdate:
             The update's results for the last minibatch without the first ones, which are new priorities of its rows;
             empty unless a sampler chose them.
         """
-        if self._update.bound.filled_with is not others:
+        bound = self._update.bound
+        if bound.filled_with is not others:
             for i, array in self._others:
                 np.copyto(array, others[i].numpy())
-            self._update.bound.filled_with = others
-        for k, name in self._noise:
-            self._sources[k] = address(noise[name])
+            bound.filled_with = others
+        if count > self._room:
+            self._make_room(count)
+        for _, name, room in self._noise:
+            for i, drawn in enumerate(noise):
+                room[i] = drawn[name]
         if memory.weights is not None and self._weights is not None:
             self._sources[self._weights] = address(memory.weights)
         chosen = None
         if memory.chosen is not None:
             chosen = address(memory.chosen)
             self._chosen = memory.chosen[(count - 1) * memory.size : count * memory.size]
-        self._learn(self._arguments, chosen, memory.reader.bound, count, seen, address(totals))
-        memory.drop(count)
-        rest: NDArray[np.float32] = self._results[self._num_totals :]
+        self._sums[:] = totals
+        self._learn(self._arguments, chosen, self.reader.streams.num_written, count, seen, self._sums_at)
+        totals[:] = self._sums
+        if count < memory.number:
+            memory.drop(count)
+        rest: NDArray[np.float32] = self._results[totals.size :]
         return rest[:0] if chosen is None else rest.copy()
 
     def last_batch(self) -> SampleBatch:

@@ -43,9 +43,10 @@ class BoxScale:
 
     def to_env(self, actions: Actions) -> Actions:
         """Rescales N vectors [N, size] from [-1, 1] to actions of the Box's shape, clipped to the Box's bounds."""
-        scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
-        result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
-        return result
+        scaled: Actions = np.minimum(np.maximum(actions * self.half_range + self.middle, self.low), self.high)
+        if scaled.dtype != self.space_dtype:
+            scaled = scaled.astype(self.space_dtype)
+        return scaled if self.space_shape == (self.size,) else scaled.reshape(len(actions), *self.space_shape)
 
     def from_env(self, actions: Actions) -> Floats:
         """Rescales N env actions from their bounds to [-1, 1], [N, size]; 0 for coordinates whose bounds are equal."""

@@ -89,7 +89,7 @@ def load(
         return
     if running.curriculum is not None:
         running.curriculum.kwargs = dict(state.get("curriculum", {}))  # empty if there was no curriculum before
-        running.workers.order(Orders(env_kwargs=running.curriculum.kwargs))
+        running.workers.started.order(Orders(env_kwargs=running.curriculum.kwargs))
     running.broadcast()
     if running.hooks is not None and "hooks" in saved:
         with checkpointing.refusing("hooks section"):

@@ -53,8 +53,8 @@ def always_seven(observation: Any) -> int:
 def collected(training: Training) -> SampleBatch:
     """Returns the next fragment of the training's worker."""
     workers = training.running.workers
-    workers.request(workers.indices[0])
-    (rollout,) = workers.arrived()
+    workers.started.request(workers.indices[0])
+    (rollout,) = workers.started.arrived()
     fragment: SampleBatch = rollout.batches["default"]
     return fragment
 

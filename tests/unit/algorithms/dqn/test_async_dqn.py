@@ -88,7 +88,7 @@ def test_workers_learn_with_the_target_network_of_the_driver():
     with Training("CartPole-v1", AsyncDQN(**config), seed=1) as training:
         training.step()
         assert training.running.trainee.learner.sgd_steps % 3
-        (compute,) = training.running.workers._workers().sampler._operators["default"].operators
+        (compute,) = training.running.workers.started.sampler._operators["default"].operators
         sent = compute._weights.learning
         np.testing.assert_array_equal(sent.flat, training.running.trainee.learner.flat())
         np.testing.assert_array_equal(sent.target, training.running.trainee.learner.target())

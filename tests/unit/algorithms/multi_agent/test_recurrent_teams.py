@@ -242,8 +242,8 @@ def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_d
     config = VDNConfig.parse({**SMALL, "model": model, "num_envs_per_worker": 3, "rollout_fragment_length": 120})
     with Training(POLES, VDN(config), seed=2) as training:
         training.step()
-        training.running.workers.request(0)
-        (rollout,) = training.running.workers.arrived()
+        training.running.workers.started.request(0)
+        (rollout,) = training.running.workers.started.arrived()
         trainee = training.running.trainee
         _, team = JoinTeams(trainee, "sum")((0, rollout.batches["default"]))
         policy = trainee.policy

@@ -142,8 +142,8 @@ def test_the_stored_memory_is_that_of_the_episode_since_its_start() -> None:
         "CartPole-v1", rlrun.R2D2(**{**config, "rollout_fragment_length": 60, "learning_starts": 10_000})
     ) as training:
         training.start()
-        training.running.workers.request(0)
-        (rollout,) = training.running.workers.arrived()
+        training.running.workers.started.request(0)
+        (rollout,) = training.running.workers.started.arrived()
         fragment = rollout.batches["default"]
         policy = training.running.trainee.learner.policy
         rows = {name: torch.from_numpy(fragment[name][:60].swapaxes(0, 1).copy()) for name in ("obs", "episode_starts")}

@@ -24,7 +24,7 @@ def learning(make_trainee, algorithm=A2C):
     """Returns a trainee whose weights hold all that learns on the workers, and its workers."""
     trainee, workers = make_trainee(algorithm(algorithm.Config(**SMALL)))
     trainee.workers.learns_on_workers = True
-    workers.order(Orders({"default": trainee.weights()}))
+    workers.started.order(Orders({"default": trainee.weights()}))
     return trainee, workers
 
 
@@ -36,8 +36,8 @@ def saved_and_loaded(state):
 
 def fragment_with_advantages(workers):
     """Returns a fragment [T, B] with advantages that the local worker has just collected."""
-    workers.request(0)
-    (rollout,) = workers.arrived()
+    workers.started.request(0)
+    (rollout,) = workers.started.arrived()
     return ComputeAdvantages(0.9, 0.9)(rollout.batches["default"])
 
 
@@ -106,8 +106,8 @@ def test_a_gradient_that_waits_in_the_source_survives_a_checkpoint(make_trainee)
             workers.load_state(states[0]["workers"])
             flow.load_state(states[0]["flow"])
         else:
-            workers.request(0)
-            (rollout,) = workers.arrived()
+            workers.started.request(0)
+            (rollout,) = workers.started.arrived()
             flow.node.receive(rollout)
             states.append(saved_and_loaded({"workers": workers.state(), "flow": flow.state()}))
         states.append([gradients["sums"].tolist() for gradients in flow.take(3)])

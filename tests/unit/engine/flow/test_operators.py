@@ -120,6 +120,7 @@ class SentWeights:
 
     def __init__(self):
         self.sent = []
+        self.started = self
         self.counts = RolloutCounts()
         self.counts.env_steps = 70
 
@@ -180,7 +181,7 @@ def test_what_workers_have_seen_is_merged_once_and_goes_out_with_the_next_weight
     sent = []
     flow = trainee.workers.rollouts(NoteFilters(sent)).for_each(MergeFilters(trainee))
     flow = flow.for_each(BroadcastWeights(trainee))
-    workers.order(Orders({"default": trainee.weights()}))
+    workers.started.order(Orders({"default": trainee.weights()}))
     next(flow)
     assert workers.counts.take_filter_deltas("default") == {}
     next(flow)

@@ -30,6 +30,7 @@ class InOrder:
     def __init__(self, arrivals: list[list[tuple[int, int]]], fragments_per_round: int) -> None:
         self.fragments_per_round = fragments_per_round
         self.counts = RolloutCounts()
+        self.started = self
         self.requests: list[int] = []
         self._arrivals = iter(arrivals)
 

@@ -12,8 +12,7 @@ def numbered(log: ActionLog, fragments: int, length: int, longest: int) -> None:
     """Appends fragments [length, 2] whose rows are numbered, and trims when that is due."""
     for fragment in range(fragments):
         rows = fragment * length + np.arange(length)
-        log.append(np.stack([rows, -rows], axis=1))
-        if log.is_full:
+        if log.append(np.stack([rows, -rows], axis=1)):
             log.trim(longest)
 
 
@@ -32,9 +31,9 @@ def test_what_is_kept_is_bounded_by_the_longest_episode_and_places_are_looked_at
     for _ in range(1000):
         actions = np.zeros((5, 2))
         fragments.append(weakref.ref(actions))
-        log.append(actions)
+        is_full = log.append(actions)
         del actions
-        if log.is_full:
+        if is_full:
             log.trim(40)
             trims += 1
         assert 5 * sum(fragment() is not None for fragment in fragments) < FEWEST_ROWS + 5

@@ -113,11 +113,11 @@ def test_what_operators_take_is_postprocessing_except_where_they_learn() -> None
 def test_the_times_of_fragments_are_kept_while_somebody_looks_at_them() -> None:
     workers = WorkerSet(config(), 0)
     workers.postprocess("default", OperatorChain([slept, Learns()]))
-    workers.order(Orders(WEIGHTS))
+    workers.started.order(Orders(WEIGHTS))
     for looks in (False, True):
         workers.counts.measured = [] if looks else None
-        workers.request(0)
-        (rollout,) = workers.arrived()
+        workers.started.request(0)
+        (rollout,) = workers.started.arrived()
         workers.counts.count(rollout)
     assert workers.counts.measured is not None
     (measured,) = workers.counts.measured

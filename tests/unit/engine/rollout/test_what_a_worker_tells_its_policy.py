@@ -34,7 +34,7 @@ class Ages:
 
     world_columns = ()
 
-    def allocate(self, length, columns):
+    def allocate(self, length, columns, lent=None):
         return SampleBatch(
             actions=np.empty((length, columns), np.int64),
             noise=np.empty((length, columns), np.float32),

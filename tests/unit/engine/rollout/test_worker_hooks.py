@@ -88,7 +88,7 @@ def test_a_run_without_hooks_makes_no_rows_and_fragments_with_answers_can_be_sen
         made.step()
     monkeypatch.undo()
     with training("CartPole-v1") as made:
-        sampler = made.running.workers._workers().sampler
+        sampler = made.running.workers.started.sampler
         rollout = pickle.loads(pickle.dumps(sampler.sample()))
         assert rollout.hooks.take_means()["hooks/length"] > 0
         assert rollout.raw == {}

@@ -106,8 +106,7 @@ def test_making_and_printing_a_set_starts_no_worker(wording) -> None:
     flow = policy_workers(workers).rollouts(CountItems(), mode="async", in_flight=3)
     assert plan_text(flow.describe()) == wording("parallel_rollouts", "in_flight", "CountItems")
     assert StubWorker.made == 0
-    workers.start()
-    workers.start()
+    assert workers.started is workers.started
     assert StubWorker.made == 1
 
 
@@ -115,9 +114,9 @@ def test_making_and_printing_a_set_starts_no_worker(wording) -> None:
 def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_moment(mode: Any) -> None:
     workers = local_set()
     flow = policy_workers(workers).rollouts(mode=mode)
-    workers.order(Orders(weights(4)))
+    workers.started.order(Orders(weights(4)))
     assert rows_of_flow(flow, 1) == [[0, 4]]
-    workers.order(Orders(weights(5)))
+    workers.started.order(Orders(weights(5)))
     assert rows_of_flow(flow, 2) == [[1, 5], [2, 5]]
     assert workers.counts.env_steps == 30
     assert workers.counts.sample_s == 1.5
@@ -134,11 +133,11 @@ def test_another_view_of_a_local_worker_that_has_started_asks_it_in_rounds_too()
 def test_the_local_worker_is_closed_with_the_set_and_the_next_call_starts_another() -> None:
     StubWorker.made = StubWorker.closed = 0
     workers = local_set()
-    workers.start()
+    before = workers.started
     workers.close()
     workers.close()
     assert (StubWorker.made, StubWorker.closed) == (1, 1)
-    workers.start()
+    assert workers.started is not before
     assert (StubWorker.made, StubWorker.closed) == (2, 1)
 
 
@@ -174,7 +173,7 @@ def test_a_state_of_another_number_of_workers_is_refused_before_any_starts(wordi
 
 def test_operators_on_workers_are_named_before_the_workers_start(wording) -> None:
     workers = local_set()
-    workers.start()
+    workers.started.request(0)
     with wording.raised(RuntimeError):
         policy_workers(workers).rollouts(CountItems())
 

@@ -116,7 +116,7 @@ def test_two_equal_policies_begin_with_other_weights_and_draw_other_noise() -> N
         running = training.start()
         first, second = (branch.trainee for branch in running.branches.values())
         assert (first.learner.flat() != second.learner.flat()).any()
-        worker = running.workers._workers().sampler.worker
+        worker = running.workers.started.sampler.worker
         drawn = [draw(0) for draw in worker._noise.values()]
         assert drawn[0].shape == drawn[1].shape
         assert (drawn[0] != drawn[1]).mean() > 0.9

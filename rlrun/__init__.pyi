@@ -870,7 +870,7 @@ class ApexDDPG(_ApexDDPG):
         """
 
 class Archer(_Archer):
-    """ArCHer: critics value utterances, learning from a replay buffer; an on-policy actor chooses the tokens."""
+    """ArCHer: actor-critic for dialogues; critics learn the values of utterances from a replay buffer."""
     def __init__(
         self,
         config: ArcherConfig | None = None,
@@ -911,7 +911,7 @@ class Archer(_Archer):
         training_intensity: float = 0.05,
         tau: float = 0.1,
     ) -> None:
-        """ArCHer: critics value utterances, learning from a replay buffer; an on-policy actor chooses the tokens.
+        """ArCHer: actor-critic for dialogues; critics learn the values of utterances from a replay buffer.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4469,7 +4469,7 @@ class QMIX(_QMIX):
         """
 
 class QTOpt(_QTOpt):
-    """Off-policy Q-learning of continuous actions, which the cross-entropy method optimizes (arXiv:1806.10293)."""
+    """Off-policy Q-learning with continuous actions, which the cross-entropy method chooses (arXiv:1806.10293)."""
     def __init__(
         self,
         config: QTOptConfig | None = None,
@@ -4511,7 +4511,7 @@ class QTOpt(_QTOpt):
         cem_elites: int = 6,
         asynchrony: AsynchronyConfig | Mapping[str, Any] = ...,
     ) -> None:
-        """Off-policy Q-learning of continuous actions, which the cross-entropy method optimizes (arXiv:1806.10293).
+        """Off-policy Q-learning with continuous actions, which the cross-entropy method chooses (arXiv:1806.10293).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -5127,7 +5127,7 @@ class RLPD(_RLPD):
         """
 
 class Random(_Random):
-    """Uniformly random allowed actions: a baseline without learning."""
+    """Uniformly random choice among the allowed actions: a baseline without learning."""
     def __init__(
         self,
         config: RandomConfig | None = None,
@@ -5145,7 +5145,7 @@ class Random(_Random):
         min_share_of_fragments: float = 1.0,
         inference: InferenceConfig | Mapping[str, Any] = ...,
     ) -> None:
-        """Uniformly random allowed actions: a baseline without learning.
+        """Uniformly random choice among the allowed actions: a baseline without learning.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -5446,7 +5446,7 @@ class SimBa(_ExtendedSAC):
         """
 
 class SlateQ(_SlateQ):
-    """Q-learning of slates; a slate's value is the mean value of its items, weighted by their click probabilities."""
+    """Q-learning for slates; a slate's value is the mean value of its items, weighted by their click probabilities."""
     def __init__(
         self,
         config: SlateQConfig | None = None,
@@ -5482,7 +5482,7 @@ class SlateQ(_SlateQ):
         choice_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (250000, 0.01)),
     ) -> None:
-        """Q-learning of slates; a slate's value is the mean value of its items, weighted by their click probabilities.
+        """Q-learning for slates; a slate's value is the mean value of its items, weighted by their click probabilities.
 
         Args:
             config: Parsed settings, instead of settings by name.

@@ -47,7 +47,7 @@ CATALOG = {
     "archer": Listed(
         "Archer",
         ("Discrete",),
-        "ArCHer: critics value utterances, learning from a replay buffer; an on-policy actor chooses the tokens.",
+        "ArCHer: actor-critic for dialogues; critics learn the values of utterances from a replay buffer.",
     ),
     "ars": Listed(
         "ARS",
@@ -262,7 +262,7 @@ CATALOG = {
     "qtopt": Listed(
         "QTOpt",
         ("bounded Box",),
-        "Off-policy Q-learning of continuous actions, which the cross-entropy method optimizes (arXiv:1806.10293).",
+        "Off-policy Q-learning with continuous actions, which the cross-entropy method chooses (arXiv:1806.10293).",
     ),
     "r2d2": Listed(
         "R2D2",
@@ -272,7 +272,9 @@ CATALOG = {
     "r2d3": Listed(
         "R2D3", ("Discrete",), "R2D2 that samples a share of its sequences from demonstrations (arXiv:1909.01387)."
     ),
-    "random": Listed("Random", EVERY_KIND, "Uniformly random allowed actions: a baseline without learning."),
+    "random": Listed(
+        "Random", EVERY_KIND, "Uniformly random choice among the allowed actions: a baseline without learning."
+    ),
     "redq": Listed(
         "REDQ",
         ("bounded Box", "Discrete"),
@@ -311,7 +313,7 @@ CATALOG = {
     "slateq": Listed(
         "SlateQ",
         ("MultiDiscrete",),
-        "Q-learning of slates; a slate's value is the mean value of its items, weighted by their click probabilities.",
+        "Q-learning for slates; a slate's value is the mean value of its items, weighted by their click probabilities.",
     ),
     "td3": Listed(
         "TD3",

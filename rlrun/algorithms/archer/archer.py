@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 class Archer(Algorithm[ArcherConfig]):
-    """ArCHer: critics value utterances, learning from a replay buffer; an on-policy actor chooses the tokens.
+    """ArCHer: actor-critic for dialogues; critics learn the values of utterances from a replay buffer.
 
-    The actor's advantages are computed from the critics' values.
+    An on-policy actor chooses the tokens; its advantages are computed from the critics' values.
 
     Source:
         Zhou et al., "ArCHer: Training language model agents via hierarchical multi-turn RL", arXiv:2402.19446.

@@ -74,7 +74,7 @@ class QTOptConfig(HuberSettings, OffPolicyConfig):
 
 
 class QTOpt(Algorithm[QTOptConfig]):
-    """Off-policy Q-learning of continuous actions, which the cross-entropy method optimizes (arXiv:1806.10293)."""
+    """Off-policy Q-learning with continuous actions, which the cross-entropy method chooses (arXiv:1806.10293)."""
 
     Config = QTOptConfig
     acts_in = ("bounded Box",)

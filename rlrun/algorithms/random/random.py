@@ -26,7 +26,7 @@ class RandomConfig(WithoutNetworkConfig):
 
 
 class Random(Algorithm[RandomConfig]):
-    """Uniformly random allowed actions: a baseline without learning."""
+    """Uniformly random choice among the allowed actions: a baseline without learning."""
 
     Config = RandomConfig
     policy_family = "rlrun.algorithms.random.uniform_policy:UniformPolicy"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SlateQ(Algorithm[SlateQConfig]):
-    """Q-learning of slates; a slate's value is the mean value of its items, weighted by their click probabilities."""
+    """Q-learning for slates; a slate's value is the mean value of its items, weighted by their click probabilities."""
 
     Config = SlateQConfig
     acts_in = ("MultiDiscrete",)

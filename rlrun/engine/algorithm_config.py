@@ -47,7 +47,7 @@ class InferenceConfig(ConfigModel):
     max_batch: PositiveInt | None = None
     """Maximum env slots in a forward pass of the server; null for all that are waiting."""
     groups: PositiveInt = 2
-    """Groups of a worker's envs: while one waits for its actions, the others step."""
+    """Number of groups into which a worker's envs are divided: while one group waits for actions, the others step."""
     num_gpus: NonNegativeFloat = 0.0
     """GPUs, or a share of one, that Ray reserves for the server; above 0 it runs on CUDA."""
 

@@ -40,11 +40,11 @@ SPEC_REFERENCE = ROOT / "docs" / "spec_reference.md"
 
 HEAD = """# Spec reference
 
-Every key of a spec, with its type, default and meaning. This page is generated from the code by `make docs`: do not
-edit it. [Writing a spec](yaml.md) explains the keys that you need first.
+This page lists every key of a spec with its type, default and meaning. `make docs` generates the page from the code, so
+do not edit it. [Writing a spec](yaml.md) explains the keys that you need first.
 
-`rlrun config ALGORITHM` prints the main settings of one algorithm, and all of them with `--all`. `rlrun schema` writes
-a JSON Schema that editors use for completion and checks. *Required* keys have no default.
+`rlrun config ALGORITHM` prints the main settings of one algorithm; with `--all`, it prints all settings. `rlrun schema`
+writes a JSON Schema that editors use for completion and checks. *Required* keys have no default.
 """
 
 SECTIONS: dict[str, type[ConfigModel]] = {
@@ -75,7 +75,7 @@ SECTIONS: dict[str, type[ConfigModel]] = {
 """Sections of a spec entry, by path."""
 
 WITHOUT_MODEL = {
-    "machines": "Settings of `config` by name of a machine ([machines](#machines)).",
+    "machines": "Settings of `config` for each machine, by its name ([machines](#machines)).",
     "machine": "Name of the machine whose settings apply, as with `--machine NAME`; null for none.",
     "stages": "Experiments that run one after another, by name ([stages](offline.md#training-in-stages)).",
 }
@@ -94,7 +94,7 @@ def write_spec_reference() -> None:
 
 def _parts() -> Iterator[str]:
     yield HEAD
-    yield "## Experiment\n\nThe keys of an entry. `env`, `stop`, and either `algorithm` or `policies` are required."
+    yield "## Experiment\n\nAn entry has these keys. `env`, `stop`, and either `algorithm` or `policies` are required."
     yield table(["key", "type", "default", "meaning"], [_entry_row(key) for key in ENTRY_KEYS])
     for path, model in SECTIONS.items():
         if path == "config.model.observations":
@@ -102,9 +102,9 @@ def _parts() -> Iterator[str]:
         yield _section(path, model)
     yield from _choices("scheduler", SchedulerConfig)
     yield from _choices("searcher", SearcherConfig)
-    yield "## Search spaces\n\nEach replaces a value under `config` or `env` ([guide](search.md#search-spaces))."
+    yield "## Search spaces\n\nA space replaces a value under `config` or `env` ([guide](search.md#search-spaces))."
     yield table(["space", "draws"], [[f"`{kind.usage}`", kind.meaning] for kind in KINDS.values()])
-    yield "## machines\n\nThe settings that each machine can have; they replace those in `config`."
+    yield "## machines\n\nA machine can have these settings, which replace those in `config`:"
     yield fill(", ".join(f"`{name}`" for name in MACHINE_SETTINGS) + ".", 120)
 
 
@@ -128,8 +128,8 @@ def _default(key: str, setting: FieldInfo) -> str:
 
 def _config_section() -> str:
     return (
-        "## config\n\nThe settings that every algorithm has, with the defaults of most. "
-        "[Each algorithm's page](algorithms.md) lists its\nimportant settings, and `rlrun config ALGORITHM --all` "
+        "## config\n\nEvery algorithm has these settings; the defaults are those of most algorithms. "
+        "[Each algorithm's page](algorithms.md)\nlists its important settings, and `rlrun config ALGORITHM --all` "
         "prints all of them.\n\n" + settings_table(COMMON)
     )
 
@@ -147,7 +147,7 @@ def _choices(path: str, model: type[OneOf]) -> Iterator[str]:
         for row in setting_rows(settings):
             users.setdefault(row, []).append(kind)
     shared = {row: names for row, names in users.items() if len(names) > 1}
-    yield f"## {path}\n\n{_summary(model)}\n\nSettings of more than one:"
+    yield f"## {path}\n\n{_summary(model)}\n\nThese settings apply to several {path}s, which the last column lists:"
     yield table(
         ["setting", "type", "default", "meaning", "of"],
         [[f"`{row.name}`", row.kind, f"`{row.default}`", row.meaning, ", ".join(of)] for row, of in shared.items()],

@@ -123,10 +123,10 @@ class OpenEnvConfig(ConfigModel):
     """Spaces of `observation` and `action` as JSON, each a Dict of the server's fields to use."""
 
     timeout_s: PositiveFloat = 60.0
-    """Maximum seconds for an answer of the server."""
+    """Maximum seconds to wait for an answer from the server."""
 
     reset: dict[str, Any] = Field(default_factory=dict)
-    """Further arguments of each reset, besides the seed."""
+    """Additional arguments of each reset, besides the seed."""
 
 
 class WrapperConfig(ConfigModel):
@@ -214,11 +214,11 @@ class ExternalConfig(ConfigModel):
     """Settings of the server to which simulators connect as clients; see docs/external.md for the protocol."""
 
     port: Annotated[int, Ge(0), Le(65_535)] = 9900
-    """Port of the server; a rollout worker's is `port` + its index, which is 0 without worker processes."""
+    """Port of the server. A rollout worker listens on `port` + its index, which is 0 without worker processes."""
 
     host: NonEmptyText = "127.0.0.1"
-    """Network interface, such as 0.0.0.0 for all. Any but the local machine's requires a token, from the environment
-    variable RLRUN_TOKEN or `token_file`."""
+    """Network address to listen on, such as 0.0.0.0 for all interfaces. Any address but the local machine's requires a
+    token, from the environment variable RLRUN_TOKEN or `token_file`."""
 
     spaces: dict[str, Any]
     """Spaces as JSON, `{observation: ..., action: ...}`; for several agents by id, `{buyer: {observation: ..., action:
@@ -246,7 +246,7 @@ class ExternalConfig(ConfigModel):
     """Maximum length of a message in bytes."""
 
     max_requests_per_s: PositiveFloat = 10_000.0
-    """Maximum mean rate of requests of one address."""
+    """Maximum mean number of requests per second from one address."""
 
     @field_validator("spaces", mode="before")
     @classmethod
@@ -298,20 +298,20 @@ class EnvConfig(ConfigModel):
     AECEnv; if its first parameter is `num_worlds`, an ArrayWorld of that size."""
 
     pettingzoo: str | None = None
-    """Module of a PettingZoo env, such as mpe2.simple_spread_v3; its `parallel_env` if it has one, else `env`
-    (turn-based)."""
+    """Module of a PettingZoo env, such as mpe2.simple_spread_v3; rlrun uses its `parallel_env` if there is one, else
+    its `env` (turn-based)."""
 
     external: ExternalConfig | None = None
     """Server from which simulators request actions; see docs/external.md. Each running episode counts as a world, so
     `num_envs_per_worker` is the maximum number of episodes at a time."""
 
     tensors: str | None = None
-    """Factory of envs whose slots are torch tensors on one device, package.module:factory. It takes the number of
-    slots, the device and `kwargs`, and returns a TensorVectorEnv; see docs/custom_environments.md."""
+    """Factory of a vector env whose data are torch tensors on one device, package.module:factory. It takes the number
+    of slots, the device and `kwargs`, and returns a TensorVectorEnv; see docs/custom_environments.md."""
 
     missing_final: MissingFinal = "bootstrap"
-    """Treatment of truncations without a final observation in an env of tensors: `bootstrap` from the value before the
-    step, or `drop` the step."""
+    """Treatment of truncations without a final observation in an env that returns tensors: `bootstrap` from the value
+    before the step, or `drop` the step."""
 
     preset: Preset | None = None
     """Preset for a family of envs; explicit settings override it. `atari` sets `evaluation_kwargs` and settings of the
@@ -324,8 +324,8 @@ class EnvConfig(ConfigModel):
     """Keyword arguments merged over `kwargs` for evaluations and recordings."""
 
     wrappers: tuple[WrapperConfig, ...] = ()
-    """Wrappers around each single env, innermost first; they require the loop backend. In a world,
-    package.module:Class, which takes a World and is a World."""
+    """Wrappers around each single env, innermost first; they require the loop backend. In a world, package.module:Class
+    of a wrapper that takes a World and is itself a World."""
 
     reset_options: dict[str, Any] = Field(default_factory=dict)
     """Options for the env's `reset(options=...)` at each episode; they require the loop backend."""
@@ -346,7 +346,7 @@ class EnvConfig(ConfigModel):
 
     curriculum: str | None = None
     """Curriculum, module:function from an iteration's metrics to keyword arguments for later episodes, merged over the
-    env's; it requires the loop backend. In asynchronous algorithms, timing decides when episodes use new ones."""
+    env's; it requires the loop backend. In asynchronous algorithms, timing decides when episodes use new arguments."""
 
     backend: Backend = "auto"
     """Vectorization: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto: vector if
@@ -357,12 +357,12 @@ class EnvConfig(ConfigModel):
     an agent (per_agent), for agents that take turns or act at different rates; null for the world's own."""
 
     max_episode_steps: PositiveInt | None = None
-    """Time limit: steps after which an episode is truncated, in a world for all agents; null for the env's own
-    limit."""
+    """Time limit: number of steps after which an episode is truncated (in a world, for all agents); null for the env's
+    own limit."""
 
     max_replay_s: NonNegativeFloat = 60.0
-    """Maximum seconds, at a resume, for replaying the actions of a worker's current episodes; 0 starts new episodes
-    instead."""
+    """Maximum seconds for replaying the actions of a worker's current episodes when a run is resumed; 0 starts new
+    episodes instead."""
 
     _given: UserEnv | None = PrivateAttr(default=None)
 

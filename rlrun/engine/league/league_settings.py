@@ -13,7 +13,7 @@ Matchmaking = Literal["uniform", "prioritized"]
 
 
 class SeatSettings(ConfigModel):
-    """Settings of a league seat, a name in the policy mapping for whose agents frozen opponents act."""
+    """Settings of a league seat: a name in the policy mapping, for whose agents frozen opponents act."""
 
     plays_against: str
     """Name of the trained policy that learns from games against this seat."""
@@ -36,8 +36,8 @@ class SeatSettings(ConfigModel):
     holds several. They sample their actions, and use their saved observation filters."""
 
     matchmaking: Matchmaking = "prioritized"
-    """Sampling of past selves: uniform, or more often the lower the win rate against them (prioritized fictitious
-    self-play)."""
+    """Sampling of past selves: uniform, or prioritized, where a lower win rate against a past self means that it is
+    drawn more often (prioritized fictitious self-play)."""
 
     priority_exponent: NonNegativeFloat = 2.0
     """Exponent p of prioritized matchmaking, which samples past selves in proportion to (1 - win rate)^p."""
@@ -82,15 +82,15 @@ class LeagueSettings(ConfigModel):
     """Settings of a league: growth and size of the opponent pool, and rating games."""
 
     pool: PositiveInt = 10
-    """Maximum number of past selves of each trained policy. The oldest are removed, except the first, which ratings are
-    relative to."""
+    """Maximum number of past selves of each trained policy. The oldest are removed, except the first, to which ratings
+    are relative."""
 
     snapshot_every: PositiveInt = 10
     """Iterations between snapshots of each trained policy (weights and filters), which join the pool."""
 
     rating_episodes: NonNegativeInt = 20
-    """Rating episodes of each new snapshot against every other opponent, rounded up so that both play each side equally
-    often if they can. 0 for no ratings, which makes prioritized matchmaking uniform."""
+    """Rating episodes of each new snapshot against every other opponent, rounded up so that, if possible, both play
+    each side equally often. 0 for no ratings, which makes prioritized matchmaking uniform."""
 
     def described(self) -> str:
         """Returns a sentence for the user on when snapshots enter the opponent pool, and on the rating games."""

@@ -100,8 +100,8 @@ class ModelConfig(ConfigModel):
     normalization: Normalization | None = None
     """Normalization before each activation: `layer` for LayerNorm (arXiv:1607.06450), null for none."""
     core: CoreKind | None = None
-    """Recurrent core after the dense layers: an LSTM, a GRU (half the recurrent state), or `gtrxl`, which attends to
-    the last steps; null for none. A separate value network has a separate core."""
+    """Recurrent core after the dense layers: an LSTM, a GRU, whose recurrent state is half as large, or `gtrxl`, which
+    attends to the last steps; null for none. A separate value network has a separate core."""
     core_width: PositiveInt = 64
     """Width of the core's output, and number of an LSTM's memory cells."""
     gtrxl: GTrXLConfig = GTrXLConfig()

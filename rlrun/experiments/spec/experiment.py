@@ -247,13 +247,13 @@ class EvaluationConfig(ConfigModel):
     env: EnvConfig | None = None
     """Environment of the evaluations; null for the environment of training."""
     actions: ActionKind = DEFAULT_KIND
-    """Actions: greedy takes the most likely, sampled draws as in training. Policies that sample discrete actions also
-    play a quarter as many episodes (at least 5) the other way, for comparison."""
+    """Actions: greedy takes the most likely action, sampled draws actions as in training. For comparison, policies that
+    sample discrete actions also play a quarter as many episodes (at least 5) with the other kind of actions."""
     show: NonNegativeInt = 0
     """Evaluation episodes to keep as text for reports; the env needs the render mode `ansi`."""
     against: NonEmptyText | None = None
     """Scripted opponent in `episodes` additional games: random, one_ply, minimax, mcts, or package.module:Name; null
-    for none. In a world of two sides, the policy plays each side in half of the games."""
+    for none. In a two-sided world, the policy plays each side in half of the games."""
     oracle: bool = False
     """Whether values and greedy actions are compared with the optimal ones, in a finite env with a known model; in a
     world with a game tree, whether exploitability is computed."""
@@ -280,7 +280,8 @@ class ExpectConfig(ConfigModel):
     within_env_steps: PositiveInt | None = None
     """Maximum env steps to reach the expected metrics; null for the length of the run."""
     within_sgd_steps: PositiveInt | None = None
-    """Maximum SGD steps to reach the expected metrics, for training from data alone; null for the length of the run."""
+    """Maximum SGD steps to reach the expected metrics, for training from recorded data alone; null for the length of
+    the run."""
     within_seconds: PositiveFloat | None = None
     """Maximum seconds of training (`time_total_s`) to reach the expected metrics; null for no limit."""
     seeds: PositiveInt | None = None
@@ -288,11 +289,11 @@ class ExpectConfig(ConfigModel):
     passes: PositiveInt | None = None
     """Minimum number of seeds that must reach the metrics; null for two thirds."""
     last_evaluations: PositiveInt | None = None
-    """Last evaluations whose mean is compared with the expected metrics, for unstable policies; null for the final
-    policy."""
+    """Number of last evaluations whose mean is compared with the expected metrics, for unstable policies; null for the
+    final policy."""
     regression_floor: float | None = None
-    """Lower end of the published 95% interval of the interquartile mean over seeds. `rlrun regress` warns if the mean
-    is well below; null for no warning."""
+    """Lower end of the published 95% interval of the interquartile mean over seeds. `rlrun regress` warns if the
+    interquartile mean is well below it; null for no warning."""
 
     @model_validator(mode="after")
     def _require_target(self) -> Self:
@@ -324,11 +325,11 @@ class RunSettings(ConfigModel):
     """Settings of an experiment besides its algorithm, env and `config`."""
 
     seeds: Seeds = (0,)
-    """Seeds of the trials, a list or a number n for 0 to n - 1; each is a trial."""
+    """Seeds, with one trial each: a list, or a number n for the seeds 0 to n - 1."""
     num_samples: PositiveInt = 1
     """Number of samples from random search spaces, at each point of the grid."""
     stop: StopConfig
-    """Stop criteria of a trial: bounds by metric, or a plateau; the first one reached stops it."""
+    """Stop criteria of a trial: metric thresholds, or a plateau; the first criterion that is met stops the trial."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """Checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None = None
@@ -345,14 +346,14 @@ class RunSettings(ConfigModel):
     """Settings of restarts of failed trials and of the driver."""
     begins: BeginsConfig | None = None
     """Earlier experiment whose final weights each seed starts with; null for fresh weights. In `stages`, `after` is the
-    stage before."""
+    previous stage."""
     storage: NonEmptyText | None = None
     """Path or URI of remote storage, such as s3://bucket/runs, that receives a copy of the run; null for none."""
     output: NonEmptyText | None = None
     """Path of a new data set for the collected steps, in the env's units; null for none. With several trials or
     policies, it is a folder with a data set for each."""
     loggers: LoggersConfig = LoggersConfig()
-    """Further loggers of results: Weights & Biases, MLflow, or custom classes by import path."""
+    """Additional loggers for results: Weights & Biases, MLflow, or custom classes by import path."""
     hooks: Plugins = ()
     """Hooks, which measure a run and may stop it: package.module:Class, or {package.module:Class: SETTINGS}."""
 
@@ -394,10 +395,10 @@ class Learning(ConfigModel):
     config: SerializeAsAny[AlgorithmConfig]
     """Settings of the algorithm; for several policies, the sampling settings that they share."""
     policies: dict[str, PolicySpec] = Field(default_factory=dict)
-    """Policies of a multi-agent world by name; empty if `algorithm` learns the only one."""
+    """Policies of a multi-agent world, by name; empty if there is a single policy, which `algorithm` trains."""
     mapping: dict[str, str] | str | None = None
     """Policy of each agent: policy names by pattern of agent ids, or package.module:function; null if one policy acts
-    for all."""
+    for all agents."""
     train: tuple[str, ...] = ()
     """Policies that are trained; empty for all."""
     seats: dict[str, SeatSettings] = Field(default_factory=dict)

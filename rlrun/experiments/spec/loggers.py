@@ -77,11 +77,12 @@ class WandbConfig(ConfigModel):
     """Settings of the Weights & Biases logger; each trial is a W&B run."""
 
     project: NonEmptyText | None = None
-    """W&B project of the trials; null for the experiment's name."""
+    """W&B project in which the trials are logged; null for the experiment's name."""
     entity: NonEmptyText | None = None
     """W&B user or team that owns the project; null for the logged-in user."""
     mode: Literal["online", "offline"] | None = None
-    """Mode of the W&B client: online, or offline for a later `wandb sync`; null for `$WANDB_MODE`, else online."""
+    """Mode of the W&B client: online, or offline, to be uploaded later with `wandb sync`; null for `$WANDB_MODE`, else
+    online."""
     tags: tuple[NonEmptyText, ...] = ()
     """Tags of each trial's run."""
 
@@ -93,7 +94,7 @@ class MlflowConfig(ConfigModel):
     """Tracking URI of an MLflow server or database, such as http://localhost:5000; null for
     `$MLFLOW_TRACKING_URI`, else the folder mlruns next to the run's directory."""
     experiment: NonEmptyText | None = None
-    """MLflow experiment of the trials; null for the name of rlrun's experiment."""
+    """MLflow experiment in which the trials are logged; null for the name of rlrun's experiment."""
 
 
 class LoggersConfig(ConfigModel):

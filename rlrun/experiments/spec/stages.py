@@ -22,9 +22,9 @@ class BeginsConfig(ConfigModel):
     """Earlier experiment of the same run whose final weights and filters each seed starts with."""
     weights: bool = True
     """Whether each seed starts with the earlier experiment's weights and filters; false for a stage that only runs
-    after it, for example on the data that it recorded."""
+    afterwards, for example to learn from the data that the earlier experiment recorded."""
     optimizers: bool = False
-    """Whether each seed also starts with the optimizer state, of the same algorithm."""
+    """Whether each seed also starts with the earlier experiment's optimizer state, if the algorithm is the same."""
     filters: Literal["frozen", "running"] = "frozen"
     """Observation filter: frozen, or running, which updates it with new observations."""
     recorded: tuple[NonEmptyText, ...] = ()

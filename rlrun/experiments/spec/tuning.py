@@ -238,11 +238,12 @@ class _Population(_RankingSettings):
     """Settings of population-based schedulers: the worst trials copy the best, and change their hyperparameters."""
 
     interval_env_steps: PositiveInt | None = None
-    """Env steps between two generations; null for trials from data alone."""
+    """Env steps between two generations; null for trials that learn from recorded data alone."""
     interval_sgd_steps: PositiveInt | None = None
-    """SGD steps between two generations of trials from data alone; null for trials in an env."""
+    """SGD steps between two generations of trials that learn from recorded data alone; null for trials in an env."""
     quantile_fraction: Quantile = 0.25
-    """Fraction of the population that is replaced at each generation (the worst), and copied (the best)."""
+    """Fraction of the population that is replaced at each generation (the worst trials); as many are copied (the
+    best)."""
     synchronous: bool = True
     """Whether members wait for each other at a generation, which makes the run reproducible; otherwise each is compared
     when it arrives."""
@@ -275,8 +276,8 @@ class PbtConfig(_Population):
     """Search spaces of the mutated hyperparameters, by path below `config`. Initial values that `config` does not set
     are sampled."""
     resample_probability: Fraction = 0.25
-    """Probability that a mutated hyperparameter is resampled. Otherwise a number is multiplied by a perturbation
-    factor, and a choice moves to a neighbor."""
+    """Probability that a mutated hyperparameter is resampled. Otherwise, a number is multiplied by a perturbation
+    factor, and a choice is replaced by one of its neighbors in the list."""
     perturbation_factors: tuple[PositiveFloat, PositiveFloat] = (0.8, 1.2)
     """Perturbation factors: a mutated number is multiplied by one of the two, at random."""
 

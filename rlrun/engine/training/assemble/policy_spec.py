@@ -21,7 +21,8 @@ class PolicySpec(ConfigModel):
     config: SerializeAsAny[AlgorithmConfig]
     """Settings of the algorithm; sampling settings are ignored in favor of the world's."""
     slots: PositiveInt | None = None
-    """Maximum number of the policy's agents in a world at a time; null for the possible agents mapped to it."""
+    """Maximum number of the policy's agents in a world at a time; null for the number of possible agents that are
+    mapped to it."""
 
     @field_serializer("config")
     def _without_unset_sampling(self, config: AlgorithmConfig) -> dict[str, Any]:

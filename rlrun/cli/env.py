@@ -74,11 +74,18 @@ def check(target: str, steps: int, seed: int) -> None:
     for the GPU and speed.
     If something is WRONG, the exit code is 6.
     """
+    from rlrun.engine.envs.env_findings import error_finding
+    from rlrun.engine.envs.vector_env import EnvError
+
     found = []
     for one in _targets(target):
         write = partial(_write_stage, one.config.id)
         with nullcontext(lambda stage: None) if wants_json() else SlowStages(write, SLOW_S) as begin:
-            found.append((one.config, _findings(one, steps, seed, begin)))
+            try:
+                findings = _findings(one, steps, seed, begin)
+            except EnvError as error:  # in the env's constructor, or after the random steps
+                findings = [error_finding(error)]
+            found.append((one.config, findings))
     data = [{"env": config.to_data(), "findings": list(map(asdict, findings))} for config, findings in found]
     print_result({"envs": data}, "\n\n".join("\n".join([config.id, *_lines(findings)]) for config, findings in found))
     if any(one.verdict == "wrong" for _, findings in found for one in findings):
@@ -141,6 +148,7 @@ def _lines(findings: list[EnvFinding]) -> list[str]:
         lines.append(f"  {MARKS[one.verdict]} {one.topic:<{width}}  {' '.join(one.found.split())}")
         explained = "; ".join(text for text in (one.reason, one.advice) if text)
         lines += [f"        {'':<{width}}{explained}"] if explained else []
+        lines += [f"        {'':<{width}}{line}" for line in one.traceback.splitlines()]
     return lines
 
 

@@ -19,7 +19,7 @@ from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.make import make_env
 from rlrun.engine.envs.random_actions import RandomActions
 from rlrun.engine.envs.spaces import Spaces, first_bad_row
-from rlrun.engine.envs.vector_env import close_or_warn, env_error
+from rlrun.engine.envs.vector_env import BadReturn, EnvError, close_or_warn, env_error
 
 Verdict = Literal["ok", "note", "wrong"]
 
@@ -54,6 +54,7 @@ class EnvFinding:
         reason: Consequence for learning, "" if there is none.
         advice: Suggested remedy.
         is_severe: Whether a note matters even if returns rise.
+        traceback: Traceback of an exception in the env's code, "" without one.
     """
 
     topic: str
@@ -62,12 +63,16 @@ class EnvFinding:
     reason: str = ""
     advice: str = ""
     is_severe: bool = False
+    traceback: str = ""
 
 
-def refusal_finding(refusal: str) -> EnvFinding:
-    """Returns the finding for an invalid return value of an env or world."""
+def error_finding(error: EnvError) -> EnvFinding:
+    """Returns the finding for an exception in the code of an env or world, or for an invalid return value."""
     reason = "training would stop there with exit code 4; the other findings cover the steps before"
-    return EnvFinding("returns", "wrong", refusal, reason, "fix what the env returns")
+    if isinstance(error, BadReturn):
+        return EnvFinding("returns", "wrong", str(error), reason, "fix what the env returns")
+    found, _, trace = str(error).partition(":\n")
+    return EnvFinding("exception", "wrong", found, reason, "fix the env's code", traceback=trace)
 
 
 def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvFinding]:

@@ -16,8 +16,8 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_findings import (
     ACTION_SEED,
     EnvFinding,
+    error_finding,
     observation_findings,
-    refusal_finding,
     reward_findings,
     space_findings,
     speed_finding,
@@ -33,7 +33,7 @@ from rlrun.engine.envs.tensor_backend import (
     on_device,
 )
 from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep, TensorVectorEnv
-from rlrun.engine.envs.vector_env import BadReturn
+from rlrun.engine.envs.vector_env import EnvError
 
 SLOTS = 64
 """Number of env slots in a check."""
@@ -61,8 +61,8 @@ def check_tensor_env(config: EnvConfig, *, steps: int, seed: int) -> list[EnvFin
         found += stepped.seed_findings()
         found += stepped.state_findings()
         found += stepped.synchronization_findings()
-    except BadReturn as refusal:
-        found.append(refusal_finding(str(refusal)))
+    except EnvError as error:
+        found.append(error_finding(error))
     finally:
         close_tensor_env(config, env)
     return found

@@ -15,8 +15,8 @@ from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_findings import (
     EnvFinding,
+    error_finding,
     observation_findings,
-    refusal_finding,
     reward_findings,
     seed_finding,
     space_findings,
@@ -62,7 +62,7 @@ def check_by_stepping(
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent has no policy.
         EnvironmentUnusable: A package is not installed, or the env has no supported form.
-        EnvError: The env's own code raised.
+        EnvError: The env raised in its constructor, or outside the random rollout.
     """
 
     def make(own_seed: int) -> VectorWorld:
@@ -75,8 +75,8 @@ def check_by_stepping(
             played = play(worlds, max(steps // SLOTS, 2))
     finally:
         worlds.close()
-    refused = [refusal_finding(played.refusal)] if played.refusal else []
-    general = [*_general(config, worlds), *refused]
+    ended_by = [] if played.error is None else [error_finding(played.error)]
+    general = [*_general(config, worlds), *ended_by]
     if not played.actions:
         return general
     found = [
@@ -84,12 +84,12 @@ def check_by_stepping(
         *(one for policy in worlds.spaces for one in _of_policy(policy, worlds, played.policies[policy])),
         *_episodes(config, played),
     ]
-    if not refused:
+    if not ended_by:
         begin(f"checking the values that a single {'world' if config.has_many_agents else 'env'} returns")
         found += _raw_value_findings(config, worlds, mapping, steps, seed)
     begin("repeating the episodes with equal and other seeds")
     found += _seeds(config, make(seed), make(seed + 1), played)
-    if not refused:
+    if not ended_by:
         begin("replaying the actions, as a resume does")
         found += _replay(config, make(seed), played)
     return [*found, _speed(config, played)]
@@ -164,7 +164,7 @@ def _acting(shown: ShownToPolicy) -> Iterator[EnvFinding]:
 
 def _episodes(config: EnvConfig, played: RandomRollout) -> Iterator[EnvFinding]:
     lengths = played.lengths
-    if played.refusal and not lengths:
+    if played.error and not lengths:
         return
     if not lengths:
         found = f"none ended within {len(played.actions):,} steps"

@@ -14,7 +14,7 @@ from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_findings import ACTION_SEED
 from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.envs.random_actions import RandomActions
-from rlrun.engine.envs.vector_env import BadReturn
+from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.worlds.vector_world import ONLY_AGENT, VectorWorld, WorldRows
 
 SLOTS = 2
@@ -76,7 +76,7 @@ class RandomRollout:
         lengths: Length of each completed episode of a world.
         missing_finals: Number of truncated agents without a final observation.
         seconds: Wall time of the steps.
-        refusal: Error message if an invalid return value of the env ended the rollout; "" if there is none.
+        error: Error that ended the rollout: an exception of the env, or an invalid return value; None if there is none.
     """
 
     policies: Mapping[str, ShownToPolicy]
@@ -88,7 +88,7 @@ class RandomRollout:
     lengths: list[int]
     missing_finals: int
     seconds: float
-    refusal: str
+    error: EnvError | None
 
 
 def play(worlds: VectorWorld, length: int) -> RandomRollout:
@@ -99,7 +99,8 @@ def play(worlds: VectorWorld, length: int) -> RandomRollout:
     actions: list[dict[str, Any]] = []
     starts: set[str] = set()
     lengths: list[int] = []
-    missing_finals, seconds, refusal = 0, 0.0, ""
+    missing_finals, seconds = 0, 0.0
+    ended_by: EnvError | None = None
     taken = {policy: np.zeros(slots, np.int64) for policy, slots in worlds.slots.items()}
     before = np.zeros(SLOTS, np.int64)
     try:
@@ -135,10 +136,10 @@ def play(worlds: VectorWorld, length: int) -> RandomRollout:
             if t < REPEATED_STEPS:
                 digests.append(digest(worlds, rows))
         _note(shown, worlds, rows.policies, length)
-    except BadReturn as error:
-        refusal = str(error)
+    except EnvError as error:
+        ended_by = error
     return RandomRollout(
-        shown, actions, digests, worlds.hashes(), worlds.places(), starts, lengths, missing_finals, seconds, refusal
+        shown, actions, digests, worlds.hashes(), worlds.places(), starts, lengths, missing_finals, seconds, ended_by
     )
 
 

@@ -80,6 +80,22 @@ def test_something_wrong_ends_with_exit_code_6(monkeypatch: pytest.MonkeyPatch) 
     assert "WRONG seeds" in done.stdout
 
 
+@pytest.mark.parametrize(("where", "others"), [("__init__", False), ("step", True)])
+def test_an_exception_of_the_env_is_a_finding_among_the_others(where: str, others: bool, tmp_path: Path) -> None:
+    raising = (
+        f"from gymnasium.envs.classic_control import CartPoleEnv\n\nclass {where.strip('_').title()}(CartPoleEnv):\n"
+        f"    def {where}(self, *args, **kwargs):\n        raise RuntimeError('the pole is stuck')\n"
+    )
+    (tmp_path / f"stuck_{where}.py").write_text(raising)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        done = check(f"stuck_{where}:{where.strip('_').title()}")
+    assert done.exit_code == ExitCode.ENVIRONMENT_UNUSABLE
+    assert "WRONG exception" in done.stdout
+    assert "RuntimeError: the pole is stuck" in done.stdout
+    assert ("ok    algorithms" in done.stdout) is others
+
+
 def test_a_wrong_id_names_the_nearest(wording) -> None:
     done = check("Cartpole-v1")
     assert done.exit_code == ExitCode.USAGE_OR_SPEC

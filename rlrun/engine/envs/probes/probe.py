@@ -40,9 +40,9 @@ class Probe:
 
 
 def probe_of(config: EnvConfig, findings: Sequence[EnvFinding], *, steps: int, seed: int = 0) -> Probe | None:
-    """Probes an env after its check; returns None for a multi-agent world, or if the env returns invalid values."""
+    """Probes an env after its check; returns None for a multi-agent world, and if the check found the env failing."""
     if config.has_many_agents or any(
-        one.topic in ("returns", "observations") and one.verdict == "wrong" for one in findings
+        one.topic in ("exception", "returns", "observations") and one.verdict == "wrong" for one in findings
     ):
         return None
     return probe(config, steps, seed)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -12,7 +13,6 @@ from gymnasium.spaces import Box, Discrete
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_findings import EnvFinding, reward_findings, speed_finding
 from rlrun.engine.envs.env_watch import hangs_fail_after
-from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.worlds.env_check import check_by_stepping
 from rlrun.engine.worlds.mapping import PolicyMapping
 
@@ -35,6 +35,8 @@ class Line(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self.steps = 0
+        if self.fault == "stuck at reset":
+            raise RuntimeError("the lever is stuck")
         self.place = float(self.np_random.normal())
         if self.fault == "noise":
             self.place = float(self.own.normal())
@@ -50,7 +52,7 @@ class Line(gymnasium.Env[Any, Any]):
         self.steps += 1
         if self.fault == "hangs" and self.steps == 5:
             time.sleep(600)
-        if self.fault == "stuck":
+        if self.fault == "stuck" and self.steps == 5:
             raise RuntimeError("the lever is stuck")
         self.place += float(np.ravel(action)[0]) - 0.5
         if self.fault == "late noise" and self.steps == 5:
@@ -172,11 +174,23 @@ def test_an_observation_that_cannot_be_learned_from_is_wrong(monkeypatch: pytest
 
 
 def test_an_env_that_hangs_is_given_up_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = r"exception in step\(\) \(worker 0, env 0, .*, step 4\):\n(.|\n)*check: no step finished within 0.5 s"
-    with hangs_fail_after(0.5), pytest.raises(EnvError, match=told):
-        findings(monkeypatch, "hangs")
+    with hangs_fail_after(0.5):
+        found = findings(monkeypatch, "hangs")["exception"]
+    assert re.search(r"exception in step\(\) \(worker 0, env 0, .*, step 4\)", found.found)
+    assert "check: no step finished within 0.5 s" in found.traceback
 
 
-def test_an_env_that_raises_shows_its_own_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EnvError, match="the lever is stuck"):
-        findings(monkeypatch, "stuck")
+@pytest.mark.parametrize("fault", ["stuck", "stuck at reset"])
+def test_an_env_that_raises_shows_its_own_traceback_and_the_findings_before(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
+    found = {one.topic: one for one in stepped(EnvConfig(id="Line-v0", kwargs={"fault": fault}))}
+    assert [one.topic for one in found.values() if one.verdict == "wrong"] == ["exception"]
+    assert found["exception"].traceback.startswith("Traceback (most recent call last):\n  File ")
+    assert "the lever is stuck" in found["exception"].traceback
+    assert "loop_vector_env" not in found["exception"].traceback
+    general = {"observation space", "action space", "backend", "exception"}
+    played = {"observations", "rewards", "seeds", "speed"}
+    assert found.keys() >= general
+    assert (found.keys() >= played) is (fault == "stuck")

@@ -20,7 +20,13 @@ def masked_mean(x: T, valid: T) -> T:
         x: The numbers, of any shape. They must be finite even in invalid entries, since NaN times 0 is NaN;
             `SampleBatch.zero_invalid` sets these entries to zero before a batch reaches a loss.
         valid: 1 for valid entries and 0 elsewhere, of the same shape and type.
+
+    Raises:
+        ValueError: The shapes differ.
     """
+    if x.shape != valid.shape:  # type: ignore[attr-defined]
+        shapes = f"x is {list(x.shape)} but the mask is {list(valid.shape)}"  # type: ignore[attr-defined]
+        raise ValueError(f"masked_mean: {shapes}; keep every term [S, L], also when L is 1")
     return (x * valid).sum() / valid.sum().clip(1)  # type: ignore[attr-defined, operator, no-any-return]
 
 
@@ -28,6 +34,9 @@ def standardized(x: NDArray[np.float32], valid: NDArray[np.bool_], epsilon: floa
     """Returns numbers shifted and scaled to mean 0 and standard deviation 1 over valid entries; others become 0.
 
     Invalid entries need not be finite.
+
+    Raises:
+        ValueError: The shapes differ; see `masked_mean`.
     """
     weights = valid.astype(np.float64)
     mean = masked_mean(np.where(valid, x, 0.0).astype(np.float64), weights)

@@ -582,3 +582,7 @@ def require(is_supported: bool) -> None:
 
 class NoKernel(Exception):
     """Error for an operation, named in the message, for which there is no kernel."""
+
+
+class ReadByPython(NoKernel):
+    """Error for a loss that turns a tensor into a Python number, which no kernel can; the message says where."""

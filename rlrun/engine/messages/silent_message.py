@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+SEPARATE_OPERATIONS = "updates run as separate torch operations"
+"""Beginning of messages about updates that are not translated, such as to C kernels."""
+
 
 class SilentMessage(str):
     """Message that is only stored in a trial's record, not printed to the terminal, since the user need not act."""

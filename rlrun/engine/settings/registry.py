@@ -6,16 +6,9 @@ traceback. Only a missing module or name counts as a mistake in the spec.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
-import pkgutil
-import re
-import sys
-import sysconfig
-import traceback
 import types
-from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -127,8 +120,21 @@ BUILT_IN = dict(sorted((name, path) for kind in BUILT_IN_BY_KIND.values() for na
 OTHER_ALGORITHM = "rlrun.engine.messages.foreign_names:other_algorithm"
 """Import path of the table of other libraries' algorithms, which is loaded only for unknown names."""
 
+MISTAKES = {
+    "algorithm": "rlrun.engine.settings.import_mistakes:misspelled_algorithm",
+    "import": "rlrun.engine.settings.import_mistakes:import_failure",
+    "siblings": "rlrun.engine.settings.import_mistakes:sibling_modules",
+}
+"""Import paths of functions that explain a name that cannot be imported."""
+
 ENTRY_POINT_GROUP = "rlrun.algorithms"
 """Entry point group through which installed packages provide algorithms by name."""
+
+OWN_SOURCES: dict[str, str] = {}
+"""Digests of users' own modules from which objects have been imported, by name; not of installed modules."""
+
+NOTE_SOURCE = "rlrun.engine.settings.sources:note"
+"""Import path of the function that notes a user's module."""
 
 
 class UserCodeError(TrainingFailed):
@@ -156,7 +162,10 @@ def load_object(path: str, what: str = "object") -> Any:
         public = public_path(path)
         where = f"use {public}" if public else f"use a public name from {' or '.join(PUBLIC)}"
         raise UsageError(f"the {what} '{path}' is in a private module of rlrun: {where}")
-    return load_internal(path, what)
+    found = load_internal(path, what)
+    if module not in PUBLIC:
+        load_internal(NOTE_SOURCE)(module)
+    return found
 
 
 def public_path(path: str) -> str:
@@ -253,35 +262,9 @@ def _algorithm_path(name: str) -> str:
         return _algorithm_path(known)
     if (other := _other_algorithm(name)) is not None:
         raise UsageError(f"unknown algorithm '{name}': {other.advice}")
-    near = _misspelled_algorithm(name)
+    near = load_internal(MISTAKES["algorithm"])(name, algorithm_names())
     hint = f"did you mean '{near}'?" if near else "`rlrun algorithms` lists all algorithms"
     raise UsageError(f"unknown algorithm '{name}'; {hint}")
-
-
-def _misspelled_algorithm(name: str) -> str:
-    """Returns the algorithm that a name contains as a word, or differs from by one typing error; "" if there is none.
-
-    Names of algorithms are short: most similar names belong to unrelated methods, so a greater distance means nothing.
-
-    Examples:
-        >>> [_misspelled_algorithm(name) for name in ("poo", "dreemer", "appo_lstm", "awr")]
-        ['ppo', 'dreamer', 'appo', '']
-    """
-    name, known = name.lower(), algorithm_names()
-    words = [word for word in re.split("[-_ ]", name) if word in known]
-    typos = [other for other in known if _is_typo(name, other)]
-    return (words or difflib.get_close_matches(name, typos, n=1, cutoff=0) or [""])[0]
-
-
-def _is_typo(name: str, meant: str) -> bool:
-    """Whether one letter is missing, added, wrong, or swapped with its neighbor."""
-    if abs(len(name) - len(meant)) > 1:
-        return False
-    start = 0
-    while start < min(len(name), len(meant)) and name[start] == meant[start]:
-        start += 1
-    rest, wanted = name[start:], meant[start:]
-    return wanted[1:] == rest[1:] or wanted == rest[1:] or wanted[1:] == rest or rest[:2][::-1] + rest[2:] == wanted
 
 
 def _other_algorithm(name: str) -> OtherAlgorithm | None:
@@ -304,8 +287,8 @@ def _import(module_name: str, what: str) -> types.ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UserCodeError(_import_failure(module_name, what, error)) from error
-        near = did_you_mean(error.name.rpartition(".")[2], _sibling_modules(error.name))
+            raise UserCodeError(load_internal(MISTAKES["import"])(module_name, what, error)) from error
+        near = did_you_mean(error.name.rpartition(".")[2], load_internal(MISTAKES["siblings"])(error.name))
         if not near and "." not in error.name:
             near = f"; run rlrun in the folder that contains {error.name}.py, or move the spec file there"
         raise UsageError(
@@ -314,25 +297,4 @@ def _import(module_name: str, what: str) -> types.ModuleType:
     except (Exception, SystemExit) as error:  # a module may raise anything, or call sys.exit()
         if module_name.startswith("rlrun."):  # for example out of memory while torch is imported
             raise
-        raise UserCodeError(_import_failure(module_name, what, error)) from error
-
-
-def _import_failure(module_name: str, what: str, error: BaseException) -> str:
-    """Returns the error message for an exception during a module's import, with the module's own traceback."""
-    ours = (__file__, importlib.__file__)
-    trace = traceback.TracebackException.from_exception(error)
-    trace.stack = traceback.StackSummary.from_list(
-        [frame for frame in trace.stack if frame.filename not in ours and not frame.filename.startswith("<frozen ")]
-    )
-    text = "".join(trace.format(chain=False)).rstrip()
-    return f"importing the {what}'s module '{module_name}' failed:\n{text}"
-
-
-def _sibling_modules(module_name: str) -> Iterable[str]:
-    """Returns the names of the modules next to a missing one; at the top level, only the user's own modules."""
-    parent = module_name.rpartition(".")[0]
-    spec = importlib.util.find_spec(parent) if parent else None
-    installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    own = [path for path in sys.path if not path.startswith(installed)]
-    paths = (spec.submodule_search_locations or []) if spec else own
-    return [found.name for found in pkgutil.iter_modules(paths)]
+        raise UserCodeError(load_internal(MISTAKES["import"])(module_name, what, error)) from error

@@ -15,6 +15,7 @@ from rlrun.engine.settings.registry import (
     algorithm_class,
     algorithm_names,
     corresponding_algorithm,
+    known_algorithm,
     load_object,
 )
 from rlrun.experiments.spec.search_space import is_search_space
@@ -51,9 +52,10 @@ def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | Non
 def candidates_for(name: Any) -> tuple[type[Algorithm[Any]], ...]:
     """Suggestions for an unknown algorithm name: the most similar installed name, or all installed ones.
 
-    A wrong import path gets no suggestions, since it refers to the user's own algorithm.
+    A wrong import path, or an installed plugin that cannot be loaded, gets no suggestions, since it refers to the
+    user's own algorithm.
     """
-    if isinstance(name, str) and ":" in name:
+    if isinstance(name, str) and (":" in name or known_algorithm(name) in algorithm_names()):
         return ()
     meant = corresponding_algorithm(name) if isinstance(name, str) else ""
     return (installed_algorithms()[meant],) if meant else tuple(installed_algorithms().values())

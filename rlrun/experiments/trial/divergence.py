@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rlrun.engine.checkpoint.format import Content, write_checkpoint
 from rlrun.engine.learner.learner import last_batch_of
 from rlrun.engine.messages.errors import RlrunError, TrainingFailed
+from rlrun.engine.training.assemble.learner_factory import is_users
 from rlrun.engine.training.save.sections import section
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 DIVERGED = "training has diverged"
 """Prefix of a diverged trial's error message."""
+
+OWN_LOSS = ", or the loss itself, such as the log of a negative number"
+"""Addition to the remedies, for algorithms of the user's own."""
 
 REMEDIES = (
     "Try a lower lr or a smaller max_grad_norm; for large observations or rewards, normalize_observations, "
@@ -44,6 +48,10 @@ class DivergenceGuard:
     def __init__(self, training: Training) -> None:
         self._training = training
         self.remember()
+
+    @property
+    def _runs_users_algorithm(self) -> bool:
+        return any(map(is_users, self._training.description.policies.algorithms.values()))
 
     def remember(self) -> None:
         """Copies the current parameters, before an iteration starts."""
@@ -72,7 +80,7 @@ class DivergenceGuard:
             saved = f" The parameters from before that iteration are in {failed}."
         raise Diverged(
             f"{DIVERGED}: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps).{saved} "
-            f"{REMEDIES}"
+            f"{REMEDIES}{OWN_LOSS if self._runs_users_algorithm else ''}"
         )
 
     def problem(self, result: Mapping[str, Any]) -> str | None:

@@ -44,6 +44,7 @@ class Resumption:
         env_slots_restarted: Number of envs that had to begin a new episode.
         other_executor: Whether formerly compiled updates now run uncompiled, as the user allowed.
         other_kernels: Whether the updates' compiled kernels, the processor or the BLAS library have changed.
+        changed_files: Files of users' own modules, named by the settings, that have changed.
         crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
         unsaved: Parts of the state missing in the checkpoint, one clause each.
         damage: Damage and repair of the results so far, one sentence each.
@@ -56,6 +57,7 @@ class Resumption:
     env_slots_restarted: int = 0
     other_executor: bool = False
     other_kernels: bool = False
+    changed_files: tuple[str, ...] = ()
     crash: str = ""
     unsaved: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
@@ -63,7 +65,8 @@ class Resumption:
     @property
     def is_exact(self) -> bool:
         """Whether the resumed trial is bit-for-bit identical to an uninterrupted one."""
-        return not (self.env_slots_restarted or self.other_executor or self.other_kernels or self.unsaved)
+        rounds_alike = not (self.other_executor or self.other_kernels)
+        return rounds_alike and not (self.env_slots_restarted or self.changed_files or self.unsaved)
 
     @property
     def message(self) -> str:
@@ -80,6 +83,7 @@ class Resumption:
             reasons.append("updates are computed differently than before")
         if self.other_kernels:
             reasons.append("the update kernels, the processor or its BLAS have changed")
+        reasons += [f"{file} has changed" for file in self.changed_files]
         reasons += self.unsaved
         inexact = (
             f". Results will differ from an uninterrupted run, because {', and '.join(reasons)}" if reasons else ""

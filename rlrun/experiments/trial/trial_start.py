@@ -14,6 +14,7 @@ from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.messages.errors import CheckpointError, UsageError
 from rlrun.engine.messages.explain import dotted, shown
 from rlrun.engine.settings.config import ConfigModel
+from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.training.assemble.policies import Policies, clock_unit_of, schedules_of
 from rlrun.engine.training.save import saved_state
 from rlrun.engine.training.save.checkpointing import has_other_kernels, refusing, saved_training, update_executor_of
@@ -131,6 +132,10 @@ class TrialStart:
         was_exact = journal.record.exact_resume is not False
         journal.record = replace(journal.record, exact_resume=was_exact and resumption.is_exact)
         return resumption
+
+
+CHANGED_FILES = "rlrun.engine.settings.sources:changed_files"
+"""Import path of the function that compares users' own modules, for trials that use some."""
 
 
 @dataclass(frozen=True)
@@ -312,9 +317,17 @@ class StartingPoint:
             running.env_slots_restarted,
             other_executor=update_executor_of(self.content.manifest) != training.update_executor,
             other_kernels=has_other_kernels(self.content.manifest, training.update_executor),
+            changed_files=self._changed_files(),
             unsaved=running.unsaved,
             damage=truncation.damage,
         )
+
+    def _changed_files(self) -> tuple[str, ...]:
+        """Returns the files of users' own modules that have changed since the checkpoint."""
+        with refusing("sources"):
+            recorded = dict(self.content.manifest.get("sources", {}))
+            changed: tuple[str, ...] = load_internal(CHANGED_FILES)(recorded) if recorded else ()
+        return changed
 
 
 def _data_of(evaluation: EvaluationConfig | None) -> dict[str, Any]:

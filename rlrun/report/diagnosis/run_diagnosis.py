@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +13,11 @@ from rlrun.engine.envs.env_config import EnvConfig, names_world
 from rlrun.engine.envs.env_findings import EnvFinding
 from rlrun.engine.envs.probes.probe import Probe, probe_of
 from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.messages.silent_message import SEPARATE_OPERATIONS
 from rlrun.engine.policy.random_behavior import RandomBehavior
 from rlrun.engine.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.settings.registry import BUILT_IN
 from rlrun.engine.training.assemble.policies import Policies
 from rlrun.engine.worlds.env_check import check_by_stepping
 from rlrun.engine.worlds.make import spaces_of_policies
@@ -95,8 +98,22 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
         *greedy_loops(trials),
         *evaluated_elsewhere(evidence[policies[0]], specs, played.elsewhere),
         *_diagnose_policies(evidence, played.findings, kinds_differ(trials)),
+        *_slow_updates(evidence),
     ]
     return RunDiagnosis(view, evidence, played.random, findings, check)
+
+
+def _slow_updates(evidence: Mapping[str, Sequence[Evidence]]) -> list[Finding]:
+    """Reports trials whose own algorithms, not built-in ones, cannot be computed by kernels."""
+    found: dict[str, list[str]] = {}
+    for one in chain.from_iterable(evidence.values()):
+        record = None if one.algorithm in BUILT_IN else TrialDirectory(one.trial.directory).read_record()
+        for note in () if record is None else record.notes:
+            if note.startswith(SEPARATE_OPERATIONS):
+                found.setdefault(note, []).append(one.trial.name)
+    reason = "updates of small networks then take up to 20 times as long"
+    advice = "tensor methods, such as `torch.where` in place of `if`"
+    return [Finding("slow updates", note, reason, advice, tuple(dict.fromkeys(who))) for note, who in found.items()]
 
 
 def _env_check(trials: Sequence[TrialResult], spec: Mapping[str, Any], *, is_trusted: bool) -> EnvCheck:

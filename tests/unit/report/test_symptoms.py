@@ -111,3 +111,28 @@ def test_metrics_of_learning_from_data_outside_their_usual_range_are_findings(
     found = diagnose([Evidence(trial, config, None, recorded=DataReturns(3.0, 8.0))], [])
     assert [finding.name for finding in found] == expected
     assert all(finding.advice for finding in found)
+
+
+BRANCHING = """
+from rlrun.algorithms.ppo import PPO
+
+
+class Own(PPO):
+    def loss(self, outputs, batch, scheduled):
+        outputs.values.mean().item()
+        return super().loss(outputs, batch, scheduled)
+"""
+
+
+def test_updates_of_ones_own_algorithm_that_kernels_cannot_compute_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "reading_plugin.py").write_text(BRANCHING)
+    small = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}}
+    own = {"env": "CartPole-v1", "algorithm": "reading_plugin:Own", "config": small, "stop": {"iteration": 1}}
+    (trial,) = rlrun.run({"own": own}, runs_dir=tmp_path, executor="local")
+    finding = diagnose_run(tmp_path / "own", 2, is_trusted=False).findings[-1]
+    assert finding.name == "slow updates"
+    assert finding.found.endswith("at reading_plugin.py:7")
+    assert finding.trials == (trial.name,)

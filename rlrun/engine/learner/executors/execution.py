@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree, named_leaves
-from rlrun.engine.kernels.steps import NoKernel
+from rlrun.engine.kernels.steps import NoKernel, ReadByPython
 from rlrun.engine.learner.executors.c_update import CUpdate, in_c
 from rlrun.engine.learner.executors.numpy_update import NumpyUpdate, in_numpy, require_same
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
@@ -20,7 +20,7 @@ from rlrun.engine.learner.minibatches import Selection
 from rlrun.engine.learner.optimizers import OptimizerState
 from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.learner.update import Computation, Parameters
-from rlrun.engine.messages.silent_message import SilentMessage
+from rlrun.engine.messages.silent_message import SEPARATE_OPERATIONS, SilentMessage
 from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
@@ -133,10 +133,11 @@ class Execution:
             return translate()
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
-                lacking = "in C kernels, because there is none for"
-                if self._update_executor == "numpy":
-                    lacking = "in NumPy, because there is no kernel for"
-                self._announce(SilentMessage(f"updates run as separate torch operations, not {lacking} {operation}"))
+                backend = "in C kernels" if self._update_executor == "c" else "in NumPy"
+                lacking = "there is none for" if self._update_executor == "c" else "there is no kernel for"
+                reason = operation if isinstance(operation, ReadByPython) else f"{lacking} {operation}"
+                told = f"{SEPARATE_OPERATIONS}, not {backend}, because {reason}"
+                self._announce(SilentMessage(told))
                 self._without_kernel.add(str(operation))
             return None
 

@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 from typing_extensions import override
 
-from rlrun.engine.kernels.steps import Array, NoKernel, require
+from rlrun.engine.kernels.steps import Array, NoKernel, ReadByPython, require
 from rlrun.engine.learner.executors.decompositions import decomposition_of, is_view
 from rlrun.engine.learner.executors.numpy_kernels import (
     CONSTANTS,
@@ -34,6 +34,10 @@ from rlrun.engine.learner.executors.numpy_kernels import (
     KERNELS_OF_SEVERAL,
     Kernel,
 )
+from rlrun.engine.settings.registry import load_internal
+
+READ_BY_PYTHON = "rlrun.engine.learner.executors.own_code:read_by_python"
+"""Import path of the function that says where a loss turns a tensor into a number."""
 
 LARGEST_TRACE_GIB = 4
 """Maximum size of an update that is traced, by the total memory of its operations' results.
@@ -144,6 +148,8 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(result, Tensor):
             self._note(result, node)
         else:
+            if func is torch.ops.aten._local_scalar_dense.default:
+                raise ReadByPython(load_internal(READ_BY_PYTHON)(inspect.currentframe(), until=recorded.__code__))
             if not (isinstance(result, list | tuple) and all(isinstance(each, Tensor) for each in result)):
                 raise NoKernel(str(func))
             node.meta["results"] = [shaped_like(each) for each in result]

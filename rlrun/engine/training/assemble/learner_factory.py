@@ -35,6 +35,7 @@ PARTS = {
     "objectives of curiosity": "rlrun.engine.training.assemble.reward_streams:objectives_of_curiosity",
     "policy": "rlrun.engine.policy.policy:Policy",
     "shared statistics": "rlrun.engine.nn.batch_norm:share_statistics",
+    "users' losses": "rlrun.engine.learner.users_loss:checked",
 }
 """Import paths of learners and their optional parts, which are imported if the settings need them."""
 
@@ -143,9 +144,14 @@ class AlgorithmLearnerFactory:
         policy, update_executor = self.policy(), self.update_executor
         if all_reduce is not None and load_internal(PARTS["shared statistics"])(policy.module, all_reduce):
             update_executor = "eager"  # traced updates cannot wait for other processes
+        objectives = all_objectives(algorithm, policy)
+        if is_users(algorithm):
+            # Even a `SilentMessage` is shown: about an algorithm of their own, users can act.
+            announce, tell = lambda message: tell(str(message)), announce
+            objectives = load_internal(PARTS["users' losses"])(objectives, algorithm, announce)
         learner: LocalLearner = load_internal(PARTS["learner"])(
             policy,
-            all_objectives(algorithm, policy),
+            objectives,
             device=load_internal(PARTS["device"])(config.num_gpus),
             update_executor=update_executor,
             runs_own_code=runs_own_code(algorithm),
@@ -158,6 +164,11 @@ class AlgorithmLearnerFactory:
             announce=announce,
         )
         return learner
+
+
+def is_users(algorithm: Algorithm[Any]) -> bool:
+    """Whether an algorithm is the user's own, not a built-in one."""
+    return not type(algorithm).__module__.startswith("rlrun.")
 
 
 def started_learner(

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.checkpoint.format import Content
-from rlrun.engine.settings.registry import load_internal
+from rlrun.engine.settings.registry import OWN_SOURCES, load_internal
 from rlrun.engine.training.save.sections import section
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 KERNELS_RECORD = "rlrun.engine.training.rounding:kernels_record"
 """Import path of the function that records C kernels, for trainings whose updates they compute."""
+
+SOURCES = "rlrun.engine.settings.sources:sources_of"
+"""Import path of the function that returns digests of users' own modules."""
 
 
 def content_of(
@@ -52,6 +55,7 @@ def content_of(
             "actions": description.actions,
             "update_executor": update_executor,
             **(load_internal(KERNELS_RECORD)(running, description.policies) if update_executor == "c" else {}),
+            **({"sources": load_internal(SOURCES)(spec)} if OWN_SOURCES else {}),
             **_spaces_in_words(running),
             "iteration": running.iteration,
             "env_steps": running.workers.counts.env_steps,

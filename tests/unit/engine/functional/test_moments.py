@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -38,6 +39,13 @@ def test_masked_mean_ignores_invalid_cells():
 
 def test_masked_mean_of_no_valid_cell_is_zero():
     assert masked_mean(np.array([5.0]), np.array([0.0])) == 0.0
+
+
+@pytest.mark.parametrize("function", [masked_mean, standardized])
+def test_numbers_of_another_shape_than_the_mask_are_refused_rather_than_broadcast(function):
+    told = r"masked_mean: x is \[4, 4\] but the mask is \[4, 1\]; keep every term \[S, L\], also when L is 1"
+    with pytest.raises(ValueError, match=told):
+        function(np.ones((4, 4)), np.ones((4, 1)))
 
 
 @given(arrays(np.float32, 20, elements=st.floats(-100, 100, width=32)), st.floats(-1e6, 1e6))

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlrun.algorithms.ppo import PPO
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.executors.compilation import compiler
@@ -10,6 +11,8 @@ from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.learner.optimizers import Adam
 from rlrun.engine.learner.update import clipped
+from rlrun.engine.learner.users_loss import checked
+from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from tests.policies import plain_policy
@@ -327,3 +330,42 @@ def test_a_loss_reads_the_noise_of_its_rows_also_over_a_batch(update_executor):
     learner.learn(nested_batch(8), num_epochs=2, minibatch_size=4, scheduled=SCHEDULED)
     drawn = np.random.Generator(np.random.Philox(3)).normal(size=(8, 1)).astype(np.float32)
     assert learner.take_statistics()["noise"] == pytest.approx(drawn.mean(), abs=1e-6)
+
+
+def test_a_loss_that_reads_a_setting_that_is_not_scheduled_is_told_what_to_do():
+    def loss(outputs, batch, scheduled):
+        return Loss(outputs.values.mean() * scheduled["eps"], {})
+
+    learner = learner_for(objectives=checked([Objective("loss", loss)], PPO(), print))
+    with pytest.raises(LookupError, match=r"^eps is not scheduled: annotate it as Schedule, or read "):
+        learner.step(nested_batch(16), scheduled=SCHEDULED)
+
+
+class Shaped:
+    """Algorithm whose loss is no scalar, or whose statistic is none."""
+
+    def loss(self, outputs, batch, scheduled):
+        return Loss(outputs.values.square(), {})
+
+    def unreduced(self, outputs, batch, scheduled):
+        return Loss(outputs.values.mean(), {"values": outputs.values})
+
+    def number(self, outputs, batch, scheduled):
+        return Loss(outputs.values.mean(), {"rows": 16.0})
+
+
+@pytest.mark.parametrize("update_executor", ["eager", "numpy"])
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        ("loss", "returns a total of shape [16, 1]; it must be a scalar: use masked_mean"),
+        ("unreduced", "returns the statistic 'values' of shape [16, 1]; it must be a scalar: use masked_mean"),
+        ("number", "returns the statistic 'rows' that is a float; it must be a scalar: use torch.as_tensor"),
+    ],
+)
+def test_a_loss_that_is_not_a_scalar_is_named_with_its_class_and_file(method, told, update_executor):
+    objectives = checked([Objective("loss", getattr(Shaped(), method))], PPO(), print)
+    learner = learner_for(objectives=objectives, update_executor=update_executor)
+    with pytest.raises(TrainingFailed) as failure:
+        learner.step(nested_batch(16), scheduled=SCHEDULED)
+    assert str(failure.value) == f"test_learner.py: Shaped.{method} {told}"

@@ -29,6 +29,7 @@ from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.learner.objective import Loss
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
 from rlrun.engine.rollout import endless_episodes
+from rlrun.engine.settings.metric import Metric
 from rlrun.engine.training.training import Training
 from rlrun.engine.worlds.world import World, WorldStep
 
@@ -51,6 +52,16 @@ class Secretive(PPO):
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
         loss = super().loss(outputs, batch, scheduled)
         return Loss(loss.total, {**loss.statistics, "surprise": loss.total})
+
+
+class Forgetful(PPO):
+    """Declares what it does not report."""
+
+    learner_metrics = (*PPO.learner_metrics, Metric("surprise", "", "Surprise"), Metric("shock", "", "Shock"))
+
+    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
+        loss = super().loss(outputs, batch, scheduled)
+        return Loss(loss.total, {**loss.statistics, "shock": loss.total})
 
 
 def announced(algorithm: Algorithm[Any], iterations: int, env: EnvConfig = CARTPOLE) -> list[str]:
@@ -218,3 +229,10 @@ def test_a_statistic_of_a_loss_that_is_not_declared_is_refused_with_the_place_to
         wording.raised(UsageError, "learner/surprise", "learner_metrics"),
     ):
         training.step()
+
+
+def test_a_declared_metric_that_the_loss_does_not_return_is_told_of_once() -> None:
+    config = Forgetful.Config.parse({**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0})
+    assert announced(Forgetful(config), 2) == [
+        "Forgetful declares the metric surprise in learner_metrics, but its loss does not return it as a statistic"
+    ]

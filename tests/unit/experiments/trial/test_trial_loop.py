@@ -1,5 +1,6 @@
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,18 @@ from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.experiments.trial.trial_loop import TrialLoop
 from tests.trial_loops import run
+
+BRANCHING = """
+from rlrun.algorithms.ppo import PPO
+
+
+class Own(PPO):
+    def loss(self, outputs, batch, scheduled):
+        if outputs.values.mean() > 0:
+            outputs.values.mean()
+        return super().loss(outputs, batch, scheduled)
+"""
+"""Plugin whose loss branches on a tensor."""
 
 MakeTrial = Callable[..., TrialSpec]
 Curve = Callable[[Path], list[dict[str, Any]]]
@@ -46,6 +59,20 @@ def test_what_the_user_was_told_stands_in_the_record(
     (remark, note) = record(tmp_path / "t").notes
     assert remark == wording("aten.mm.default")  # which asks nothing of the user
     assert told == [note] == ["a slow disk"]
+
+
+def test_the_user_is_told_that_a_loss_of_their_own_cannot_run_in_kernels(
+    tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "branching_plugin.py").write_text(BRANCHING)
+    told: list[str] = []
+    trial = small_trial(algorithm="branching_plugin:Own", config={"compile": "auto"})
+    with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:
+        loop.step()
+    (note,) = told
+    assert note.endswith("(`if`, `float()` or `.item()`) at branching_plugin.py:7")
+    assert record(tmp_path / "t").notes == told
 
 
 def test_half_of_a_run_without_the_end_of_an_episode_is_told_of(
@@ -525,3 +552,23 @@ def test_result_json_holds_strict_json_only(tmp_path: Path, small_trial: MakeTri
         run(loop)
     for line in (tmp_path / "result.json").read_text().splitlines():
         json.loads(line, parse_constant=pytest.fail)
+
+
+def test_a_plugin_that_was_edited_before_the_resume_is_named_and_the_resume_is_not_exact(
+    tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    plugin = tmp_path / "edited_plugin.py"
+    plugin.write_text("from rlrun.algorithms.ppo import PPO\n\n\nclass Own(PPO):\n    pass\n")
+    trial = small_trial(algorithm="edited_plugin:Own", checkpoint={"every": 1})
+    with TrialLoop(trial, tmp_path / "t") as loop:
+        loop.step()
+    with TrialLoop(trial, tmp_path / "t", resume=True) as loop:
+        assert loop.resumption is not None
+        assert loop.resumption.is_exact
+    plugin.write_text(plugin.read_text() + "    factor = 2\n")
+    monkeypatch.delitem(sys.modules, "edited_plugin")  # as in a new process
+    with TrialLoop(small_trial(algorithm="edited_plugin:Own"), tmp_path / "t", resume=True) as loop:
+        assert loop.resumption is not None
+        assert loop.resumption.message.endswith(f"an uninterrupted run, because {plugin} has changed")
+    assert record(tmp_path / "t").exact_resume is False

@@ -1,0 +1,24 @@
+"""Place in users' code that keeps an update from being translated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import CodeType, FrameType
+
+from rlrun.engine.settings.import_mistakes import is_installed
+
+
+def read_by_python(frame: FrameType | None, until: CodeType) -> str:
+    """Says that a loss turns a tensor into a number, with file and line if these are the user's.
+
+    Args:
+        frame: Innermost frame at that time.
+        until: Code that calls the loss; frames outside of it are not looked at.
+    """
+    told = "the loss turns a tensor into a Python number (`if`, `float()` or `.item()`)"
+    while frame is not None and frame.f_code is not until:
+        file = frame.f_code.co_filename
+        if not is_installed(file) and not frame.f_globals.get("__name__", "").startswith("rlrun."):
+            return f"{told} at {Path(file).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return told

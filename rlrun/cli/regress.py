@@ -157,7 +157,7 @@ def cases_table(verdicts: Sequence[Verdict]) -> str:
             metric,
             case.values.get(metric),
             least,
-            case.outcome,
+            case.outcome_of(metric),
         ]
         for verdict in verdicts
         for case in verdict.cases

@@ -37,7 +37,8 @@ def frozen(experiment: Experiment) -> Experiment:
     )
     draws = any(not space.is_grid for space in find_spaces(template)[0].values())
     stop = experiment.stop.bounds
-    evaluated = evaluated_metrics(experiment.learns.reported_policies(experiment.env)) | {
+    judged_in = (experiment.evaluation and experiment.evaluation.env) or experiment.env
+    evaluated = evaluated_metrics(experiment.learns.reported_policies(experiment.env), judged_in.columns) | {
         metric.name for metric in AGAINST_METRICS
     }
     if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated:
@@ -99,10 +100,17 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
     return values | {f"evaluation/{name}": value for name, value in values.items()}
 
 
-def evaluated_metrics(policies: Iterable[str] = ()) -> set[str]:
-    """Names of an evaluation's metrics, including those of each policy of a multi-agent world."""
+def evaluated_metrics(policies: Iterable[str] = (), columns: Iterable[str] = ()) -> set[str]:
+    """Names of an evaluation's metrics: those of each policy of a multi-agent world and of the env's columns too.
+
+    Args:
+        policies: Policies of the world.
+        columns: Per-step numbers that the config of the evaluated env names (`columns`).
+    """
     one = EvaluationResult([0.0], [1])
-    return set(metrics_of(EvaluationResult([0.0], [1], dict.fromkeys(policies, one))))
+    return set(
+        metrics_of(EvaluationResult([0.0], [1], dict.fromkeys(policies, one), {name: [0.0] for name in columns}))
+    )
 
 
 @dataclass(frozen=True)

@@ -166,8 +166,13 @@ class Case:
     @property
     def reached(self) -> bool:
         """Whether every metric has a value that reaches the target."""
-        values = [(self.values.get(metric), least) for metric, least in self.expected.items()]
-        return not self.error and all(value is not None and value >= least for value, least in values)
+        return not self.error and all(self.outcome_of(metric) == "reached" for metric in self.expected)
+
+    def outcome_of(self, metric: str) -> str:
+        """Returns the outcome of one metric of the case as one word: reached, missed or failed."""
+        value = self.values.get(metric)
+        reached = value is not None and value >= self.expected[metric]
+        return "failed" if self.error else "reached" if reached else "missed"
 
     @property
     def outcome(self) -> str:

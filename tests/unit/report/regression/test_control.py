@@ -137,6 +137,12 @@ def test_a_control_is_short_where_the_gate_looks_at_the_evaluation_alone() -> No
     assert whole.experiment.stop.bounds == {"env_steps": 50_000}
 
 
+def test_a_control_is_short_if_the_gate_looks_at_a_column_that_the_env_records() -> None:
+    env = {"id": "CartPole-v1", "columns": ["won"]}
+    short = gate({"episode_columns/won_mean": 0.5}, control=True, env=env)
+    assert short.experiment.stop.bounds["iteration"] == CONTROL_ITERATIONS
+
+
 def test_a_control_of_games_against_an_opponent_is_short_too() -> None:
     (tic_tac_toe,) = load_experiments([Path("configs/worlds/tic_tac_toe_ppo.yaml")])
     (found,) = gates_of([tic_tac_toe], None, control=True)

@@ -36,6 +36,7 @@ def test_a_case_says_what_was_reached_and_expected(wording) -> None:
 def test_every_metric_must_be_reached(wording) -> None:
     both = Case("000", 0, "", Path(), 1, 1.0, {"m": 10.0, "n": 1.0}, {"m": 10.0, "n": 2.0})
     assert both.outcome == "missed"
+    assert [both.outcome_of(metric) for metric in "mn"] == ["reached", "missed"]
     assert both.message == wording("10")
 
 

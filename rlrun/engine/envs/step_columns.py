@@ -46,7 +46,8 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
     """
     number = finite_number(info.get(name))
     if number is None:
-        found = f"it is {info[name]!r}" if name in info else f"it is missing (entries: {sorted(map(str, info))})"
+        missing = f"it is missing (entries: {sorted(map(str, info))}); return 0 in steps without it"
+        found = f"it is {info[name]!r}" if name in info else missing
         raise SpaceMismatch(f"env.columns needs a finite number {name!r} in every step's info, but {found}")
     return number
 

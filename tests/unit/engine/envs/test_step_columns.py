@@ -49,7 +49,7 @@ def test_the_numbers_of_each_step_are_kept_by_name() -> None:
 @pytest.mark.parametrize(
     ("second", "told"),
     [
-        ("nothing", "it is missing (entries: [])"),
+        ("nothing", "it is missing (entries: []); return 0 in steps without it"),
         (float("nan"), "nan"),
         ("much", "'much'"),
         (None, "None"),

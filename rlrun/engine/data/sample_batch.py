@@ -172,7 +172,7 @@ def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
 
 
 def concatenated_rows(batches: Sequence[Mapping[str, Any]], axis: int = 0) -> SampleBatch:
-    """Concatenates batches that have the same columns along an axis, by default the row axis."""
+    """Concatenates batches along an axis (by default, the row axis); all must have the same columns."""
     first, *others = batches
     if not others:
         return SampleBatch(first)

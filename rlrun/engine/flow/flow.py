@@ -236,7 +236,7 @@ class Flow(Iterator[T_co]):
     def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
         """Returns this flow with another operator inserted directly after the only operator of a given class.
 
-        The flow may be changed in place. Trainings use this method to extend an algorithm's dataflow.
+        The flow may be changed in place. A `Training` uses this method to extend an algorithm's dataflow.
 
         Args:
             kind: Class of the operator after which to insert.

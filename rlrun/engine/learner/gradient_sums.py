@@ -167,10 +167,11 @@ def share_of(
     Args:
         batch: Rows of K minibatches, concatenated.
         drawn: Random columns for each minibatch; a column with a single row belongs to the whole minibatch.
-        share: (i, n): part i, from 0, of n equal parts of consecutive rows; n divides the rows of a minibatch.
+        share: (i, n): the i-th (from 0) of n equal blocks of consecutive rows; n divides the size of a minibatch.
 
     Returns:
-        The share's rows of all minibatches, their random columns by minibatch, and the number of rows of each.
+        The share's rows from all minibatches, concatenated; its random columns for each minibatch; and the number
+        of its rows in each minibatch.
     """
     part, parts = share
     size = len(batch["valid"]) // (len(drawn) * parts)

@@ -22,7 +22,7 @@ Pooling = Literal["attention", "mean", "max"]
 
 
 class ObservationConfig(ConfigModel):
-    """Settings of how a network encodes one entry of the observation; defaults depend on the entry's space."""
+    """Settings for encoding one entry of the observation; defaults depend on the entry's space."""
 
     encode_as: Encoding | None = None
     """Encoding: flat numbers (`vector`), a CNN (`image`), a pooled set (`entities`, a Box [entities, features]), or for

@@ -1,4 +1,4 @@
-"""Trainings in envs of tensors: their worker, and their dataflow on the device."""
+"""Training in tensor envs: the worker, and the dataflow on the device."""
 
 from __future__ import annotations
 

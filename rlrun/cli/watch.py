@@ -34,7 +34,7 @@ from rlrun.experiments.runs.events import (
     TrialRewound,
     Watcher,
 )
-from rlrun.experiments.runs.outcome import shown_path
+from rlrun.experiments.runs.outcome import resume_command, shown_path
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -149,6 +149,12 @@ class RunWatcher:
                 self._say(f"{event.signal}: {self._run.stopping_text()}. Send the signal again to stop immediately")
             case RunFinished():
                 self._close_view()
+                # With a trial that has not failed, the command's outcome has this line.
+                if all(trial.status == "ERROR" for trial in event.trials) and any(
+                    trial.last_result for trial in event.trials
+                ):
+                    again = resume_command(event.directory, retry_failed=True)
+                    self._write_line(f"to resume the failed training, fix the cause, then run: {again}")
 
     def _view_of(self, event: RunStarted) -> View:
         manner = f"{' resumed' if event.resumed else ''}{' on Ray' if event.uses_ray else ''}"

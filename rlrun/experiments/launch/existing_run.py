@@ -316,12 +316,8 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
     if existing.fetched:
         aside = f"; the older directory was moved to {shown_path(existing.set_aside)}" if existing.set_aside else ""
         at += f"(fetched from {existing.fetched}{aside}) "
-    failed = sum(trial.status == "ERROR" for trial in trials)
     if part is None:
-        text = f"is complete at {_progress(trials)}: there is nothing left to run"
-        if failed:
-            lost = f"{failed} of {len(trials)} trials failed"
-            text = f"ended at {_progress(trials)}, and {lost}; --retry-failed resumes them"
+        text = _end(trials)
     elif existing.changes.longer:
         stop = ", ".join(f"{metric} {value:,g}" for metric, value in existing.changes.extension.items())
         text = f"is at {_progress(trials)}: continuing to {stop}"
@@ -332,6 +328,27 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
     else:
         text = "has no checkpoint yet: starting again"
     return RunFound(existing.experiment.name, run.path, at + text, trials, is_over=part is None)
+
+
+def complete_event(run: RunDirectory) -> RunFound:
+    """Event that says that nothing of a run is left to resume, and which option trains longer.
+
+    Args:
+        run: The run.
+    """
+    trials = tuple(run.results())
+    longer = "" if any(trial.status == "ERROR" for trial in trials) else "; --extend METRIC=VALUE trains longer"
+    text = f"{shown_path(run.path)} {_end(trials)}{longer}"
+    return RunFound(run.table.experiment, run.path, text, trials, is_over=True)
+
+
+def _end(trials: Sequence[TrialResult]) -> str:
+    """State of a run of which nothing is left to run."""
+    failed = sum(trial.status == "ERROR" for trial in trials)
+    if failed:
+        lost = f"{failed} of {len(trials)} trials failed"
+        return f"ended at {_progress(trials)}, and {lost}; --retry-failed resumes them"
+    return f"is complete at {_progress(trials)}: there is nothing left to run"
 
 
 def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: str | None) -> list[RunFound]:

@@ -29,6 +29,7 @@ from rlrun.experiments.launch.checks import (
 )
 from rlrun.experiments.launch.existing_run import (
     ExistingRun,
+    complete_event,
     find_runs,
     found_event,
     interrupted_runs,
@@ -327,6 +328,7 @@ def resume(
         if part is not None:
             parts.append(part)
     if not parts:
+        watch(complete_event(opened))
         return opened.results()
     note_driver_restarts([run_directory.experiment() for run_directory in runs], runs)
     return run_all(

@@ -135,9 +135,12 @@ def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory, w
 
 
 def test_a_run_with_all_of_its_rows_is_told_to_be_whole(run: RunDirectory) -> None:
-    for command in ("status", "show", "resume"):
+    for command in ("status", "show"):
         done = rlrun(run, command)
         assert (done.exit_code, done.stderr) == (0, ""), done.output
+    done = rlrun(run, "resume")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.startswith(f"{run.path} is complete")
 
 
 def test_many_trials_with_damaged_results_are_counted(tmp_path: Path, wording) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from rlrun.experiments.runs.events import (
     Watcher,
 )
 from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_status import Status
 from rlrun.experiments.spec.experiment import TrialSpec
 from tests.command import rlrun
 
@@ -97,6 +99,16 @@ def test_off_a_terminal_a_run_is_told_in_lines(
         ],
     )
     assert lines == wording("runs/tiny-2", "here:7", "000")
+
+
+@pytest.mark.parametrize(("status", "said"), [("ERROR", True), ("TERMINATED", False)])
+def test_a_run_whose_trials_have_all_failed_ends_with_the_command_that_retries_them(
+    status: Status, said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = TrialResult("000", Path("runs/tiny/000"), "tiny", "ERROR", last_result={"iteration": 1})
+    other = replace(failed, name="001", status=status)
+    lines = watched(monkeypatch, [RunFinished(Path("runs/tiny"), (failed, other), 1.0)])
+    assert [line.partition(": ")[2] for line in lines] == ["rlrun resume runs/tiny --retry-failed"] * said
 
 
 def test_a_wait_for_nodes_is_told_when_it_begins_and_when_something_changes(

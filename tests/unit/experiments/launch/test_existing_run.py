@@ -120,6 +120,11 @@ def test_the_same_call_begins_a_run_continues_it_and_leaves_it_when_it_is_comple
     assert [trial.status for trial in trials] == ["TERMINATED"]
     assert content(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["job"]
+    found: list[RunEvent] = []
+    rlrun.resume(tmp_path / "job", watch=found.append)
+    assert isinstance(found[0], RunFound)
+    assert found[0].text == f"{said[0]}; --extend METRIC=VALUE trains longer"
+    assert len(found) == 1
 
 
 def test_a_run_that_was_killed_continues_to_the_same_rows(tmp_path: Path, whole: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
@@ -15,22 +15,21 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.learner.objective import Loss, LossFunction, Objective
 from rlrun.engine.learner.update import GRAD_NORM, require_loss
 from rlrun.engine.messages.errors import TrainingFailed
-
-if TYPE_CHECKING:
-    from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.settings.metric import Metric
 
 
 def checked(
-    objectives: Sequence[Objective], algorithm: Algorithm[Any], announce: Callable[[str], None]
+    objectives: Sequence[Objective], owner: type, declared: Sequence[Metric], announce: Callable[[str], None]
 ) -> list[Objective]:
     """Returns objectives whose losses are checked wherever they are called; a traced loss is called only once.
 
     Args:
         objectives: All objectives of a learner.
-        algorithm: The user's algorithm, which declares metrics.
+        owner: Class of the user's algorithm.
+        declared: Metrics of losses that the algorithm declares.
         announce: Callback for a warning about declared metrics that no loss returns.
     """
-    statistics = _DeclaredStatistics(objectives, algorithm, announce)
+    statistics = _DeclaredStatistics(objectives, owner, declared, announce)
     return [each if each.loss is None else replace(each, loss=_Checked(each, statistics)) for each in objectives]
 
 
@@ -41,14 +40,18 @@ class _DeclaredStatistics:
     """
 
     def __init__(
-        self, objectives: Sequence[Objective], algorithm: Algorithm[Any], announce: Callable[[str], None]
+        self,
+        objectives: Sequence[Objective],
+        owner: type,
+        declared: Sequence[Metric],
+        announce: Callable[[str], None],
     ) -> None:
-        built_in = [base for base in type(algorithm).__mro__ if base.__module__.startswith("rlrun.")]
+        built_in = [base for base in owner.__mro__ if base.__module__.startswith("rlrun.")]
         inherited = {metric.name for base in built_in for metric in vars(base).get("learner_metrics", ())}
-        own = [metric.name for metric in algorithm.learner_metrics]
+        own = [metric.name for metric in declared]
         self._missing = [name for name in own if name not in inherited and "<" not in name]
         self._to_come = {each.name for each in objectives if each.loss is not None}
-        self._is_alone, self._owner, self._announce = len(objectives) == 1, type(algorithm).__name__, announce
+        self._is_alone, self._owner, self._announce = len(objectives) == 1, owner.__name__, announce
 
     def note(self, objective: Objective, loss: Loss) -> None:
         """Notes the statistics that a loss has returned."""

@@ -148,7 +148,9 @@ class AlgorithmLearnerFactory:
         if is_users(algorithm):
             # Even a `SilentMessage` is shown: about an algorithm of their own, users can act.
             announce, tell = lambda message: tell(str(message)), announce
-            objectives = load_internal(PARTS["users' losses"])(objectives, algorithm, announce)
+            objectives = load_internal(PARTS["users' losses"])(
+                objectives, type(algorithm), algorithm.learner_metrics, announce
+            )
         learner: LocalLearner = load_internal(PARTS["learner"])(
             policy,
             objectives,

@@ -336,7 +336,7 @@ def test_a_loss_that_reads_a_setting_that_is_not_scheduled_is_told_what_to_do():
     def loss(outputs, batch, scheduled):
         return Loss(outputs.values.mean() * scheduled["eps"], {})
 
-    learner = learner_for(objectives=checked([Objective("loss", loss)], PPO(), print))
+    learner = learner_for(objectives=checked([Objective("loss", loss)], PPO, (), print))
     with pytest.raises(LookupError, match=r"^eps is not scheduled: annotate it as Schedule, or read "):
         learner.step(nested_batch(16), scheduled=SCHEDULED)
 
@@ -364,7 +364,7 @@ class Shaped:
     ],
 )
 def test_a_loss_that_is_not_a_scalar_is_named_with_its_class_and_file(method, told, update_executor):
-    objectives = checked([Objective("loss", getattr(Shaped(), method))], PPO(), print)
+    objectives = checked([Objective("loss", getattr(Shaped(), method))], PPO, (), print)
     learner = learner_for(objectives=objectives, update_executor=update_executor)
     with pytest.raises(TrainingFailed) as failure:
         learner.step(nested_batch(16), scheduled=SCHEDULED)

@@ -140,7 +140,8 @@ def test_a_run_with_all_of_its_rows_is_told_to_be_whole(run: RunDirectory) -> No
         assert (done.exit_code, done.stderr) == (0, ""), done.output
     done = rlrun(run, "resume")
     assert done.exit_code == 0, done.output
-    assert done.stderr.startswith(f"{run.path} is complete")
+    assert done.stderr.startswith(f"{run.path} ")
+    assert "--extend" in done.stderr
 
 
 def test_many_trials_with_damaged_results_are_counted(tmp_path: Path, wording) -> None:

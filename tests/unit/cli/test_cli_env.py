@@ -84,7 +84,7 @@ def test_something_wrong_ends_with_exit_code_6(monkeypatch: pytest.MonkeyPatch) 
 def test_an_exception_of_the_env_is_a_finding_among_the_others(where: str, others: bool, tmp_path: Path) -> None:
     raising = (
         f"from gymnasium.envs.classic_control import CartPoleEnv\n\nclass {where.strip('_').title()}(CartPoleEnv):\n"
-        f"    def {where}(self, *args, **kwargs):\n        raise RuntimeError('the pole is stuck')\n"
+        f"    def {where}(self, *args, **kwargs):\n        raise RuntimeError('stuck')\n"
     )
     (tmp_path / f"stuck_{where}.py").write_text(raising)
     with pytest.MonkeyPatch.context() as patch:
@@ -92,7 +92,7 @@ def test_an_exception_of_the_env_is_a_finding_among_the_others(where: str, other
         done = check(f"stuck_{where}:{where.strip('_').title()}")
     assert done.exit_code == ExitCode.ENVIRONMENT_UNUSABLE
     assert "WRONG exception" in done.stdout
-    assert "RuntimeError: the pole is stuck" in done.stdout
+    assert "RuntimeError: stuck" in done.stdout
     assert ("ok    algorithms" in done.stdout) is others
 
 

@@ -29,6 +29,7 @@ from rlrun.experiments.runs.events import (
     TrialNote,
     Watcher,
 )
+from rlrun.experiments.runs.outcome import resume_command
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.runs.trial_status import Status
 from rlrun.experiments.spec.experiment import TrialSpec
@@ -108,7 +109,8 @@ def test_a_run_whose_trials_have_all_failed_ends_with_the_command_that_retries_t
     failed = TrialResult("000", Path("runs/tiny/000"), "tiny", "ERROR", last_result={"iteration": 1})
     other = replace(failed, name="001", status=status)
     lines = watched(monkeypatch, [RunFinished(Path("runs/tiny"), (failed, other), 1.0)])
-    assert [line.partition(": ")[2] for line in lines] == ["rlrun resume runs/tiny --retry-failed"] * said
+    command = resume_command(Path("runs/tiny"), retry_failed=True)
+    assert [line.partition(": ")[2] for line in lines] == [command] * said
 
 
 def test_a_wait_for_nodes_is_told_when_it_begins_and_when_something_changes(

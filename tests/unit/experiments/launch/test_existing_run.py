@@ -123,7 +123,8 @@ def test_the_same_call_begins_a_run_continues_it_and_leaves_it_when_it_is_comple
     found: list[RunEvent] = []
     rlrun.resume(tmp_path / "job", watch=found.append)
     assert isinstance(found[0], RunFound)
-    assert found[0].text == f"{said[0]}; --extend METRIC=VALUE trains longer"
+    assert found[0].text.startswith(said[0])
+    assert "--extend" in found[0].text
     assert len(found) == 1
 
 

@@ -1,4 +1,4 @@
-"""Commands on algorithms: ``rlrun algorithms``, ``rlrun config``, ``rlrun metrics`` and ``rlrun plan``."""
+"""Commands about algorithms: ``rlrun algorithms``, ``rlrun config``, ``rlrun metrics`` and ``rlrun plan``."""
 
 from __future__ import annotations
 

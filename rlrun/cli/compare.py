@@ -72,7 +72,7 @@ def compare(
 
 
 def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
-    """Formats a comparison as text: tables of final values, areas under the curve and pairwise tests, and a verdict."""
+    """Formats a comparison: tables of final values, areas under the curve and pairwise tests; then a verdict."""
     axis = STEP_NAMES.get(comparison.axis, "s of training")
     stretch = f"{cell_text(_whole(comparison.start))} to {cell_text(_whole(comparison.stop))} {axis}"
     parts = [

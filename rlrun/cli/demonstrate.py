@@ -1,4 +1,4 @@
-"""``rlrun demonstrate``: records demonstrations of a saved policy or of a user's function."""
+"""``rlrun demonstrate``: records demonstrations by a saved policy or a user's function."""
 
 from __future__ import annotations
 

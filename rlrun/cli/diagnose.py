@@ -1,4 +1,4 @@
-"""``rlrun diagnose RUN``: causes of failure to learn, with advice."""
+"""``rlrun diagnose RUN``: why a run fails to learn, and what to try."""
 
 from __future__ import annotations
 

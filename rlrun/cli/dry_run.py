@@ -1,4 +1,4 @@
-"""Output of ``rlrun train --dry-run``: a table of the trials that would run, and the scheduler and searcher."""
+"""Output of ``rlrun train --dry-run``: a table of the planned trials, the scheduler and the searcher."""
 
 from __future__ import annotations
 

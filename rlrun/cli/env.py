@@ -99,8 +99,8 @@ class SlowStages:
     reported, and then each further stage at its start.
 
     Args:
-        write: Function that is called with the words of a stage.
-        slow_s: Seconds after which the operation counts as slow.
+        write: Function that receives the description of each reported stage.
+        slow_s: Time in seconds after which the operation counts as slow.
     """
 
     def __init__(self, write: Callable[[str], object], slow_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Experiments that a command runs: loaded from spec files, or built from the options ``--algorithm`` and ``--env``."""
+"""Loading of the experiments that a command runs, from spec files or the options ``--algorithm`` and ``--env``."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def described_trainings(
         overrides: Texts ``path=value`` that override the values in the files.
 
     Returns:
-        Pairs of a name and a description. There is one pair for `algorithm`, with default settings and no particular
-        env, or one pair for each experiment in `files`.
+        Pairs of a name and a description. For `algorithm`, there is a single pair, with default settings and no
+        particular env; for `files`, there is one pair per experiment.
 
     Raises:
         click.UsageError: If neither or both of `algorithm` and `files` are given.
@@ -79,14 +79,14 @@ def named_experiments(
     overrides: tuple[str, ...],
     max_trials: int | None = None,
 ) -> list[Experiment]:
-    """Loads the experiments of spec files, or the experiment shipped for an algorithm and an env.
+    """Loads the experiments in spec files, or the experiment that rlrun ships for an algorithm and an env.
 
     Args:
         files: The spec files.
         algorithm: Name of the algorithm, if there are no files.
         env: Name of the env, if there are no files.
         overrides: Texts ``path=value`` that override the values in the files.
-        max_trials: Maximum number of trials of an experiment, None for the default.
+        max_trials: Maximum number of trials in an experiment; None for the default.
 
     Raises:
         click.UsageError: If neither or both of files and algorithm are given.

@@ -1,4 +1,4 @@
-"""``rlrun league CHECKPOINT|RUN``: the members of a league with their ratings and pay-offs."""
+"""``rlrun league CHECKPOINT|RUN``: the members of a league with their ratings and payoffs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def league(target: str, runs_dir: Path) -> None:
 
 
 def league_text(found: dict[str, Any]) -> str:
-    """Formats a league's Elo ratings and win rates: a row per member, best first, and a column per opponent."""
+    """Formats a league's Elo ratings and win rates: one row per member, best first, and one column per opponent."""
     rates = {
         (games["first"], games["second"]): (games["wins"] + 0.5 * games["draws"])
         / (games["wins"] + games["draws"] + games["losses"])

@@ -82,7 +82,7 @@ class CheckResult:
         subject: Subject of the check, such as "torch".
         verdict: "ok", "note" (works without it) or "missing" (training does not work without it).
         value: The version, amount or problem that was found.
-        advice: Advice on fixing the problem, "" without one.
+        advice: Advice on fixing the problem; "" if there is no problem.
     """
 
     subject: str
@@ -97,7 +97,7 @@ def findings(runs_dir: Path, *, compile_update: bool, start_ray: bool) -> Iterat
     Args:
         runs_dir: The folder that holds the runs.
         compile_update: Whether to compile an update with torch's compiler, which takes 15 s or more.
-        start_ray: Whether to start Ray for a moment, which takes about ten seconds.
+        start_ray: Whether to start and stop Ray, which takes about ten seconds.
     """
     yield CheckResult("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from (_package(name) for name in NEEDED_PACKAGES)

@@ -114,7 +114,7 @@ def _evaluated(
 
 
 def evaluation_text(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
-    """Formats the off-policy evaluation of one policy: a table with a row per estimator, then remarks."""
+    """Formats the off-policy evaluation of one policy: a table with one row per estimator, followed by remarks."""
     rows = [
         [row.estimator, _value(row), *_interval_cells(row), row.effective_size, "; ".join(row.remarks) or None]
         for row in evaluation.judgements

@@ -1,6 +1,6 @@
 """Shared command-line options with a uniform meaning in all commands, and shell completion of arguments.
 
-Completion functions are called at each press of the tab key, so imports are lazy, and what cannot be read is left out.
+Completion functions run each time the user presses Tab, so their imports are lazy, and unreadable files are skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def complete_algorithms(_ctx: click.Context, _parameter: click.Parameter, incomp
 
 
 def complete_runs(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of runs: names in the runs folder, or else directories."""
+    """Shell completion of runs: names in the runs folder, or directories if no name matches."""
     from rlrun.cli.targets import run_names
 
     return _items(run_names(_runs_dir(ctx)), incomplete) or [CompletionItem(incomplete, type="dir")]
@@ -154,7 +154,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class OutputFile(click.Path):
-    """Click parameter type of an output file; refuses a path whose folder is missing, before any work is done.
+    """Click parameter type for an output file; rejects a path whose folder is missing before any work is done.
 
     Args:
         or_folder: Whether the option may also name a folder.

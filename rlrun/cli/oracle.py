@@ -1,4 +1,4 @@
-"""``rlrun oracle RUN|CHECKPOINT|SPEC``: exact values of small envs and games, and the gap of learned policies."""
+"""``rlrun oracle RUN|CHECKPOINT|SPEC``: exact values in small envs and games, and how learned policies compare."""
 
 from __future__ import annotations
 

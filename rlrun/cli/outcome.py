@@ -1,4 +1,4 @@
-"""Output of a command at the end of a run: a table of its trials, its directory, and suggested next commands."""
+"""Output of a command after a run: a table of its trials, its directory, and suggested next commands."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def few_trials(trials: Sequence[TrialResult]) -> list[str]:
-    """Formats trials as a table; in a large run, only the best and failed trials, and the command that lists all."""
+    """Formats trials as a table; for a large run, only the best and failed trials, and how to list the others."""
     if len(trials) <= MOST_ROWS:
         return [results_table(trials)]
     ordered = sorted(trials, key=_rank, reverse=True)
@@ -78,7 +78,7 @@ def few_trials(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def results_table(trials: Sequence[TrialResult]) -> str:
-    """Formats trials and their results as a table; the column of checkpoints shows a checkpoint's iteration.
+    """Formats trials and their results as a table; the checkpoint column shows the checkpoint's iteration.
 
     With several runs, each trial's name is prefixed with the run's name.
     """
@@ -100,7 +100,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
 
 
 def last_value(metric: str) -> Callable[[TrialResult], Any]:
-    """Function from a trial to its last value of a metric."""
+    """Creates a function that returns a trial's last value of a metric."""
     return lambda trial: trial.last_result.get(metric)
 
 

@@ -1,4 +1,4 @@
-"""``rlrun profile``: measures the time of a training run by operators of its dataflow and phases of its workers."""
+"""``rlrun profile``: measures which dataflow operators and worker phases a training run spends its time on."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ MANY_ENVS = 64
 
 
 def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
-    """Advice on speeding up the slowest part of a training without changing the batch size.
+    """Advice on speeding up the slowest part of training without changing the batch size.
 
     Args:
         profile: Profile of the training.

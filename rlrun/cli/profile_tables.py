@@ -192,8 +192,8 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
 def write_trace(profile: Profile, output: Path) -> None:
     """Exports a profile as a trace with a track for each operator of the driver and each rollout worker.
 
-    A worker's track holds its fragments, and in each of them its phases one after another. In reality the phases
-    alternate at every step, so only their total lengths within a fragment are meaningful.
+    A worker's track shows its fragments, and within each fragment one span per phase, end to end. In reality the phases
+    alternate at every step, so only the length of each span is meaningful, not its position.
 
     Args:
         profile: The profile.

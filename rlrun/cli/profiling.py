@@ -1,4 +1,4 @@
-"""Profiler of a training: time per dataflow operator, and per phase of each rollout worker."""
+"""Profiler for training: time per dataflow operator, and per phase of each rollout worker."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ class WorkerTime:
         env_steps: Number of env steps in the measured fragments.
         phases: Seconds by phase of collection, such as env steps or inference.
         wait_s: Seconds between fragments, in which the worker was idle, loaded new weights, or serialized a fragment.
-        transfer_s: Seconds in which the driver waited for finished fragments or deserialized them; None for a
-            worker in this process, or if the clocks of worker and driver cannot be compared.
-        queued_s: Seconds for which finished fragments were queued while the driver was busy; None if `transfer_s` is.
-        served: Counts of the requests to an inference server; None if the worker chose the actions.
+        transfer_s: Seconds in which the driver waited for finished fragments or deserialized them; None for a worker in
+            this process, or if the clocks of the worker and the driver cannot be compared.
+        queued_s: Seconds for which finished fragments were queued while the driver was busy; None if `transfer_s` is
+            None.
+        served: Counts of the requests to an inference server; None if the worker itself chose the actions.
     """
 
     worker: int
@@ -57,7 +58,7 @@ class WorkerTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """Time profile of a training: operators, idle time, fragments and workers.
+    """Time profile of training: operators, idle time, fragments and workers.
 
     Attributes:
         began: Start of the measurement, on the clock of `time.perf_counter`.
@@ -66,12 +67,12 @@ class Profile:
         env_steps: Number of env steps received.
         sgd_steps: Number of SGD steps, one per minibatch.
         hooks_s: Seconds spent in the trial's hooks; None without hooks.
-        operators: Operators of the dataflow with time spans.
+        operators: Operators of the dataflow, with the time spans in which they ran.
         waits: Idle spans, in which no operator of the dataflow was ready.
-        fragments: The measured fragments, in the order of their arrival.
-        workers: Times of each worker, in the order of their indices.
-        policy_lag_mean: Mean policy lag (age of the behavior weights, in batches) over the iterations; None if there
-            are none.
+        fragments: The measured fragments, in order of arrival.
+        workers: Time profiles of the workers, in order of index.
+        policy_lag_mean: Mean policy lag (age of the behavior weights, in batches) over the iterations; None if no
+            iteration has a policy lag.
         policy_lag_max: Maximum policy lag.
         was_interrupted: Whether the user ended the measurement early.
     """

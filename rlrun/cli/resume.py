@@ -123,13 +123,13 @@ def continue_command(
     trust: bool,
     quiet: bool,
 ) -> None:
-    """Continues the runs of a command whose process has died, in the process that its parent has started instead.
+    """Continues the runs of a command whose process has died, in the replacement process that its parent has started.
 
     The specs of `rlrun train` are not read again, since they may have changed.
 
     Args:
         runs: Directories of the runs, in order.
-        executor: As for `rlrun.experiments.launch.run.continue_runs`, and so are the next ones.
+        executor: Passed to `rlrun.experiments.launch.run.continue_runs`, as are `address` and `wait_for_nodes_s`.
         address: The cluster to join, or None.
         wait_for_nodes_s: Seconds to wait for nodes, or None.
         progress: The user's choice of a progress display, or None.

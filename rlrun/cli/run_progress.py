@@ -22,10 +22,10 @@ class BestConfiguration:
     """Best configuration of a run so far.
 
     Attributes:
-        metric: Metric for the comparison of trials.
+        metric: Metric by which trials are compared.
         value: Mean over the seeds of each trial's best value.
         what: Description of the configuration and its number of seeds; "" in a run of one trial.
-        kind: "configuration", or "trial" in a population; "" if the run has only one.
+        kind: "configuration", or "trial" in a population; "" if the run has only one configuration.
     """
 
     metric: str
@@ -49,7 +49,7 @@ class RunProgress:
         resources: CPUs and GPUs in use, None if unknown.
         uses_ray: Whether the run needs Ray, which it starts or joins before its trials.
         metrics: Metrics of the trial, in a run with a single trial; otherwise empty, to save memory.
-        waiting: The newest report on a wait for nodes of a cluster, None without a wait.
+        waiting: The newest report on a wait for cluster nodes; None if the run is not waiting.
     """
 
     trials: dict[str, TrialProgress]
@@ -86,13 +86,13 @@ class RunProgress:
             now: The time.
 
         Returns:
-            Whether it has news, and not only more seconds.
+            Whether the report says anything new apart from the longer wait.
         """
         before, self.waiting, self._waits_since = self.waiting, event, now - event.seconds
         return before is None or replace(before, seconds=event.seconds) != event
 
     def waiting_text(self, now: float) -> str:
-        """Text about the wait for nodes, "" without one.
+        """Message about the wait for nodes; "" if the run is not waiting.
 
         Args:
             now: The time.
@@ -120,14 +120,14 @@ class RunProgress:
         return max(self.expected, len(self.trials)) == 1
 
     def count_slots(self) -> None:
-        """Updates the maximum number of trials that have run at the same time, used to estimate the remaining time."""
+        """Updates the maximum number of trials that have run at once; the estimate of the remaining time needs it."""
         self._slots = max(self._slots, sum(trial.status == "RUNNING" for trial in self.trials.values()))
 
     def seconds_left(self, now: float) -> float | None:
         """Estimated remaining seconds of the run, or None while unknown.
 
-        The estimate extrapolates running trials at their current pace. Pending trials start when another trial ends,
-        and have the mean duration of the others.
+        The estimate extrapolates running trials at their current pace. It assumes that a pending trial starts when
+        another trial ends, and takes as long as the other trials do on average.
 
         Args:
             now: Current time in seconds, on the caller's clock.
@@ -155,7 +155,7 @@ class RunProgress:
         return max(lefts)
 
     def leader(self) -> BestConfiguration | None:
-        """Best configuration so far: highest mean over seeds of each trial's best value; None without values."""
+        """Best configuration so far, by the mean over seeds of each trial's best value; None before the first value."""
         groups: dict[Hashable, list[TrialProgress]] = {}
         for trial in list(self.trials.values()):
             groups.setdefault(trial.name if trial.group is None else (trial.group,), []).append(trial)
@@ -185,7 +185,7 @@ class RunProgress:
         return f"{counted(max(self.expected, len(trials)), 'trial')}: {parts}"
 
     def newest_text(self) -> str:
-        """Formats the newest return of the running trials, or their outcomes of games, as a range; "" without any."""
+        """Formats the range of the running trials' newest returns, or of their game outcomes; "" if there are none."""
         running = [trial for trial in list(self.trials.values()) if trial.status == "RUNNING"]
         is_games = any(trial.plays_games for trial in running)
         shown = OUTCOME_METRICS if is_games else {metric_words(RETURN): RETURN}
@@ -234,8 +234,8 @@ class RunProgress:
     def summary(self, now: float) -> str:
         """Formats the progress of the run as one line.
 
-        The line has the trials by status, the newest values of running trials, the best configuration, resources and
-        the remaining time.
+        The line shows the number of trials by status, the newest values of running trials, the best configuration,
+        resources and the remaining time.
 
         Args:
             now: Current time in seconds, on the caller's clock.

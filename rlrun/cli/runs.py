@@ -277,6 +277,6 @@ def label(run: str, tags: tuple[str, ...], removed: tuple[str, ...], note: str |
 
 
 def labels_lines(labels: Labels) -> list[str]:
-    """Lines that show the labels of a run, for `rlrun label` and `rlrun status`."""
+    """Lines that show a run's labels in `rlrun label` and `rlrun status`."""
     tags = [f"tags: {', '.join(labels.tags)}"] if labels.tags else []
     return [*tags, *([f"note: {labels.note}"] if labels.note else [])]

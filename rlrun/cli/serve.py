@@ -166,9 +166,9 @@ def load_in_subprocess(
     simulations: int | None,
     actions: ActionKind | None,
 ) -> ServedPolicy:
-    """Loads a policy in a separate, short-lived process, so that the server imports no torch and keeps no training.
+    """Loads a policy in a separate, short-lived process, so that the server needs neither torch nor a `Training`.
 
-    A reload thus delays answers of the current policy only through its use of the CPU. If the run removes the
+    A reload thus slows down the current policy's answers only by the CPU time that it takes. If the run removes the
     checkpoint before the process has read it, the next checkpoint is loaded.
 
     Raises:

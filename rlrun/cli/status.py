@@ -92,8 +92,8 @@ def run_data(state: RunState, owner: LastOwner | None, problem: str) -> dict[str
 
     Args:
         state: The state.
-        owner: Owner of the run's copy in remote storage, None if there is none elsewhere.
-        problem: Error due to which the owner is not known, or "".
+        owner: Owner of the run's copy in remote storage; None if no process on another machine owns it.
+        problem: Error that prevented looking up the owner; "" if there was none.
     """
     run = progress_of(state)
     leader = run.leader()

@@ -188,7 +188,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Removes control sequences and bidirectional control characters from a text.
+    r"""Removes control sequences and bidirectional control characters from a string.
 
     Examples:
         >>> plain("a\x1b]0;title\x07b\x9bc\u202ed\n")
@@ -198,7 +198,7 @@ def plain(text: str) -> str:
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Prints a text on stdout or stderr, without control sequences other than colors."""
+    """Prints a message on stdout or stderr, without control sequences other than colors."""
     click.echo(plain(text), err=err)
 
 
@@ -209,8 +209,8 @@ def configurations_table(
 
     Args:
         summaries: The configurations, the best first.
-        metric: Metric for the comparison of configurations.
-        whole: Whether to list all configurations, not only the best.
+        metric: Metric by which configurations are compared.
+        whole: Whether to list all configurations instead of only the best.
         more: Command or option that lists the omitted configurations.
     """
     if all(summary.seeds == 1 for summary in summaries):
@@ -236,11 +236,11 @@ def configurations_table(
 def counterpart_words(metric: str) -> str:
     """Column heading for a return's counterpart, that is, the same return measured in training or in evaluations.
 
-    The heading is "in training" if the given metric is of evaluations, else "evaluation".
+    The heading is "in training" if the given metric is measured in evaluations, else "evaluation".
     """
     return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 
 def left_out(rows: int, more: str = "--all") -> str:
-    """Footer line with the number of omitted rows and the command or option that lists them, "" for none."""
+    """Footer with the number of omitted rows and the command or option that lists them; "" if none were omitted."""
     return f"\n{rows:,} more; list them with {more}" if rows else ""

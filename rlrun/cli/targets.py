@@ -47,7 +47,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
 
 
 def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
-    """Resolves a path or name to a run's directory, and the trial's name for a trial.
+    """Resolves a path or name to a run's directory, and also to the trial's name if it names a trial.
 
     Args:
         target: A run or a trial: a path, or a name in the runs folder.
@@ -70,13 +70,13 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
     Args:
         target: A checkpoint, a card's folder, a trial or a run: a path, or a name in the runs folder.
         runs_dir: The folder that holds the runs.
-        best: Whether a run or trial resolves to its best checkpoint instead of its newest; for a run with several
-            trials, to that of the best trial.
+        best: Whether a run or trial resolves to its best checkpoint instead of its newest; a run with several trials
+            resolves to the best checkpoint of its best trial.
 
     Raises:
         CheckpointError: If the target has no usable checkpoint.
-        UsageError: If there is no such target, or a run with several trials is to resolve to its newest checkpoint; the
-            message names the trials.
+        UsageError: If there is no such target, or if the newest checkpoint is requested from a run with several trials,
+            in which case the message names the trials.
     """
     found = existing(target, runs_dir)
     if found is None:
@@ -102,7 +102,7 @@ def read_next(checkpoint: Path, find: Callable[[], Path], read: Callable[[Path],
 
     Raises:
         CheckpointError: The checkpoint exists, but cannot be used.
-        UsageError: `find` returns no other checkpoint, for example since the target is a checkpoint's path.
+        UsageError: `find` returns the same checkpoint again, for example because the target is a checkpoint's path.
     """
     while True:
         try:
@@ -114,7 +114,7 @@ def read_next(checkpoint: Path, find: Callable[[], Path], read: Callable[[Path],
 
 
 def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
-    """Restores a training from a checkpoint for inference with its policies; updates are not compiled.
+    """Restores a `Training` from a checkpoint for inference with its policies; updates are not compiled.
 
     Code named in a checkpoint is imported if the checkpoint is in the user's own runs folder, or with `trust`.
 
@@ -147,7 +147,7 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
     """Context manager that adds to a `CheckpointRefused` error the ``--runs-dir`` option that makes the run trusted.
 
     Args:
-        run: The run's directory, None if a checkpoint belongs to no run.
+        run: The run's directory; None for a checkpoint that belongs to no run.
 
     Raises:
         CheckpointRefused: The refusal, with ``--runs-dir`` and the run's folder.
@@ -179,7 +179,7 @@ def warn_of_other_owner(run: Path, runs_dir: Path) -> None:
 
 
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
-    """Evaluation env of a checkpoint: the env under `evaluation` in the spec, or else the training env.
+    """Evaluation env for a checkpoint: the env under `evaluation` in the spec, or else the training env.
 
     If it is the training env, it is created with its `evaluation_kwargs`.
 
@@ -204,10 +204,10 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
 
 
 def env_written(text: str) -> Any:
-    """Parses an env on the command line: an id, or a YAML mapping such as for a multi-agent world.
+    """Parses an env on the command line: an id, or a YAML mapping, for example for a multi-agent world.
 
     Raises:
-        SpecError: If the text begins with { but is not a mapping.
+        SpecError: If the argument begins with { but is not a mapping.
     """
     from rlrun.experiments.spec.yaml_source import parse_value
 
@@ -215,9 +215,9 @@ def env_written(text: str) -> Any:
 
 
 def env_named(target: str) -> str:
-    """Converts an env typed on the command line to the text of a spec's `env`.
+    """Converts an env typed on the command line to the YAML for `env` in a spec.
 
-    A multi-agent world becomes ``{world: NAME}``, a module of PettingZoo ``{pettingzoo: NAME}``; other names are
+    A multi-agent world becomes ``{world: NAME}``, and a PettingZoo module ``{pettingzoo: NAME}``; other names are
     unchanged.
     """
     from rlrun.engine.settings.registry import load_object
@@ -236,7 +236,7 @@ def env_named(target: str) -> str:
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:
-    """Finds a file or folder that a command names: in the current directory, else in the runs folder, else None.
+    """Finds a file or folder by name, first in the current directory, then in the runs folder; None if neither has it.
 
     A folder in the current directory that is not a run does not hide a run of the same name.
     """

@@ -1,4 +1,4 @@
-"""``rlrun doctor --tune SPEC``: benchmarks short trainings with different numbers of workers and envs."""
+"""``rlrun doctor --tune SPEC``: benchmarks short training runs with different numbers of workers and envs."""
 
 from __future__ import annotations
 

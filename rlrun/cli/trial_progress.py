@@ -55,17 +55,18 @@ class TrialProgress:
 
     Attributes:
         name: The trial's name.
-        stop: Stop criteria, as the value of each metric at which the trial stops.
+        stop: Stop criteria: for each metric, the value at which the trial stops.
         params: Current values of the parameters that vary between trials.
         seed: Root seed of the trial; in populations, seed of the population.
         group: Key that is equal for trials that differ only by seed; None for a member of a population.
-        status: Status of the trial; KILLED and DAMAGED are detected from its files, STOPPED means ended by a scheduler.
+        status: Status of the trial; KILLED and DAMAGED are detected from its files; STOPPED means that a scheduler
+            ended the trial.
         place: Host and process id of the trial, as host:pid; "" if unknown.
         result: The newest result, reduced to the metrics that are shown (`SHOWN_METRICS`), or None.
         best: Best value so far of the metric `judged_by`, or None.
-        judged_by: Metric for the comparison with other trials.
-        ended_at: Time of the trial's end, None before.
-        stop_reason: Why the trial has stopped, "" before or if it failed.
+        judged_by: Metric by which the trial is compared with others.
+        ended_at: Time at which the trial ended; None while it has not.
+        stop_reason: Why the trial stopped; "" if it has not stopped yet, or failed.
     """
 
     name: str
@@ -141,7 +142,7 @@ class TrialProgress:
 
     @property
     def share(self) -> float:
-        """Completed fraction of the trial, 0 to 1; 0 if a return is the only stop criterion."""
+        """Completed fraction of the trial, from 0 to 1; always 0 if a return is the only stop criterion."""
         if self.result is None:
             return 0.0
         steady = [metric for metric in STEADY_METRICS if self.stop.get(metric, 0) > 0]
@@ -167,7 +168,7 @@ class TrialProgress:
         return max(here, reported) or None
 
     def seconds_since_start(self, now: float) -> float:
-        """Elapsed seconds since the trial's start; 0 before.
+        """Seconds since the trial started; 0 if it has not.
 
         Args:
             now: Current time in seconds, on the caller's clock.
@@ -196,7 +197,7 @@ class TrialProgress:
         """Formats the number of steps, and the limit if there is one, such as "2,048 of 10,000 env steps".
 
         Args:
-            with_unit: Whether the text ends with the unit, such as env steps.
+            with_unit: Whether to append the unit, such as env steps.
         """
         steps, words = cell_text(self.result.get(self.metric) if self.result else 0), STEP_NAMES[self.metric]
         limit = self.stop.get(self.metric)
@@ -205,15 +206,15 @@ class TrialProgress:
 
     @property
     def plays_games(self) -> bool:
-        """Whether the trial is measured by the outcomes of games, whose mean return over both sides says nothing."""
+        """Whether the trial is judged by game outcomes, since the mean return over both sides says nothing."""
         return is_game_metric(self.judged_by) or any(map(is_game_metric, self.result or ()))
 
     def outcome(self, metric: str) -> float | None:
-        """Rate of an outcome of games (one of `OUTCOME_METRICS`) in the last evaluation, None before."""
+        """Rate of a game outcome (one of `OUTCOME_METRICS`) in the last evaluation; None before the first."""
         return self.result.get(metric) if self.result else None
 
     def score_text(self) -> str:
-        """Formats the newest return, or the outcomes of games: "won 0.6, drawn 0.1, lost 0.3"; "" without either."""
+        """Formats the newest return, or the game outcomes ("won 0.6, drawn 0.1, lost 0.3"); "" if there is neither."""
         if self.metric == SGD_STEPS:
             return ""
         if not self.plays_games:
@@ -261,8 +262,8 @@ class TrialMetrics:
     """Newest value of each metric of a trial, and curves of its returns.
 
     Attributes:
-        last: Metric -> its newest value that is not None.
-        curves: Metric listed in `CURVES` -> its finite values so far, oldest first.
+        last: The newest value of each metric that is not None.
+        curves: For each metric in `CURVES`, its finite values so far, oldest first.
     """
 
     last: dict[str, Any] = field(default_factory=dict)
@@ -278,7 +279,7 @@ class TrialMetrics:
 
 
 def training_time(last: Result) -> str | None:
-    """Formats the duration of a training so far, from its last result; None before the first result."""
+    """Formats how long a trial has trained so far, according to its last result; None before the first result."""
     seconds = last.get("time_total_s")
     return None if seconds is None else duration(seconds)
 

@@ -31,7 +31,7 @@ class Column:
         heading: Name of the column.
         cells: Cell text of each trial.
         rank: Order of omission in a narrow terminal, highest first; rank 0 is always shown.
-        on_the_right: Whether cells are right-aligned, as numbers.
+        on_the_right: Whether cells are right-aligned, as for numbers.
     """
 
     heading: str
@@ -50,7 +50,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
 
     Args:
         run: The run.
-        trials: The trials that get a line.
+        trials: The trials to show, one per line.
         now: Current time in seconds, on the caller's clock.
         bar: Character for drawing bars, "" for no bars.
     """
@@ -113,7 +113,7 @@ def _score_columns(trials: Sequence[TrialProgress]) -> list[Column]:
 
 
 def fitting_columns(columns: Sequence[Column], width: int) -> list[Column]:
-    """Drops columns, those with the highest rank first, until the table fits a width."""
+    """Drops columns, starting with the highest rank, until the table fits the width."""
     kept = list(columns)
     while sum(column.width for column in kept) + len(GAP) * (len(kept) - 1) > width:
         least = max(kept, key=lambda column: column.rank)
@@ -150,7 +150,7 @@ def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
 
 
 def drawn_run(run: RunProgress, title: str, directory: str, now: float, console: Console) -> RenderableType:
-    """Renders the view of a run: heading, as many trials as fit the terminal's height, counts, and the best value.
+    """Renders the view of a run: a heading, as many trials as the terminal has lines for, counts, and the best value.
 
     Args:
         run: The run.

@@ -17,7 +17,7 @@ from rlrun.engine.messages.errors import UsageError, did_you_mean
 
 @dataclass(frozen=True)
 class Versus:
-    """Match results (wins, draws, losses) of a policy against an opponent.
+    """Results of a policy's games against an opponent: wins, draws and losses.
 
     Attributes:
         checkpoint: Checkpoint of the policy.

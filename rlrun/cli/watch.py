@@ -60,7 +60,7 @@ class View(Protocol):
 def watching(
     progress: Progress | None, *, quiet: bool, names_experiment: bool = False
 ) -> AbstractContextManager[Watcher]:
-    """Creates the watcher of a run that the options ``--progress`` and ``--quiet`` select, as a context manager.
+    """Creates the run watcher that the options ``--progress`` and ``--quiet`` select, as a context manager.
 
     Args:
         progress: Value of ``--progress``.
@@ -86,8 +86,8 @@ class RunWatcher:
     manager, the watcher restores the terminal when the run ends for any reason.
 
     Args:
-        names_experiment: Whether each plain line begins with the experiment's name, for several experiments in
-            sequence.
+        names_experiment: Whether each plain line begins with the experiment's name, for a command that runs several
+            experiments in sequence.
         is_live: Whether a live view, redrawn in place, may be used on a terminal.
     """
 
@@ -199,7 +199,7 @@ def _measured_text(event: RunMeasured) -> str:
 
 
 def copy_of_stderr() -> TextIO:
-    """Opens a second stream to where stderr points now, which a later redirection of stderr does not affect."""
+    """Opens a second stream to the current target of stderr, which a later redirection of stderr does not affect."""
     try:
         descriptor = os.dup(sys.stderr.fileno())
     except (OSError, ValueError, io.UnsupportedOperation):  # a stream in memory has no descriptor to copy
@@ -286,7 +286,7 @@ class PlainLines:
         self._thread.start()
 
     def show(self, trial: TrialProgress) -> None:
-        """Writes a line about a trial that has changed, if it has started, ended or got its first result."""
+        """Writes a line about a changed trial if it has started, ended or got its first result."""
         now = time.monotonic()
         is_first = len(self._run.trials) == 1 and trial.result is not None
         stage = "ended" if trial.ended else "trains" if is_first else "started"

@@ -61,7 +61,7 @@ class DriverFiles:
         self._lock = threading.Lock()
 
     def ready(self) -> None:
-        """Readiness check: returns once the actor is constructed."""
+        """Readiness check that returns once the actor is constructed."""
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
         """Grants the caller exclusive write access to a trial's directory.
@@ -75,7 +75,7 @@ class DriverFiles:
             A token that the caller passes with each write; None while another process holds the claim.
 
         Raises:
-            UsageError: If the process that holds the claim is running, and has direct access to the directory.
+            UsageError: If the process that holds the claim is running and has direct access to the directory.
         """
         with self._lock:
             directory = self._claims[trial][1] if trial in self._claims else TrialDirectory(self._run / trial)
@@ -123,8 +123,8 @@ class DriverFiles:
     def contents(self, trial: str) -> list[tuple[str, int]]:
         """Lists the files required to resume a trial, as pairs (path inside the trial's directory, size in bytes).
 
-        The list has all files of the newest valid checkpoint and of newer, damaged ones. Of older checkpoints it has
-        only the manifest, from which the checkpoint store decides what to keep.
+        The list contains all files of the newest valid checkpoint and of any newer, damaged checkpoints. For older
+        checkpoints, it contains only the manifest, which the checkpoint store needs to decide what to keep.
         """
         directory = self._run / trial
         needed = _needed_checkpoints(directory)
@@ -169,7 +169,7 @@ class RemoteFiles:
         name: The actor's name, as `start_driver_files` returned it.
 
     Raises:
-        TrainingFailed: If the actor, and so the driver, has died.
+        TrainingFailed: If the actor has died, which means that the driver has died too.
     """
 
     def __init__(self, name: str) -> None:
@@ -181,30 +181,30 @@ class RemoteFiles:
             raise TrainingFailed(f"cannot reach the run's driver: {error}") from error
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
-        """Claims exclusive write access to a trial's directory, by a remote call of `DriverFiles.claim`."""
+        """Claims exclusive write access to a trial's directory by calling `DriverFiles.claim` remotely."""
         claim: str | None = self._call("claim", trial, by_force=by_force)
         return claim
 
     def release(self, trial: str, claim: str | None = None) -> None:
-        """Releases a trial's claim on its directory, by a remote call of `DriverFiles.release`."""
+        """Releases a trial's claim on its directory by calling `DriverFiles.release` remotely."""
         self._call("release", trial, claim)
 
     def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
-        """Applies file operations to a trial's directory, by a remote call of `DriverFiles.apply`."""
+        """Applies file operations to a trial's directory by calling `DriverFiles.apply` remotely."""
         self._call("apply", trial, claim, operations)
 
     def contents(self, trial: str) -> list[tuple[str, int]]:
-        """Lists the files required to resume a trial, by a remote call of `DriverFiles.contents`."""
+        """Lists the files required to resume a trial by calling `DriverFiles.contents` remotely."""
         files: list[tuple[str, int]] = self._call("contents", trial)
         return files
 
     def checkpoint(self, path: str) -> list[tuple[str, int]]:
-        """Lists the files of a checkpoint, by a remote call of `DriverFiles.checkpoint`."""
+        """Lists the files of a checkpoint by calling `DriverFiles.checkpoint` remotely."""
         files: list[tuple[str, int]] = self._call("checkpoint", path)
         return files
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """Reads a chunk of a file, by a remote call of `DriverFiles.read`."""
+        """Reads a chunk of a file by calling `DriverFiles.read` remotely."""
         data: bytes = self._call("read", path, offset, size)
         return data
 
@@ -235,7 +235,7 @@ def start_driver_files(run: Path) -> tuple[str, Any]:
         run: The run's directory.
 
     Returns:
-        Name of the actor, by which trials find it, and Ray's handle.
+        The name under which trials find the actor, and Ray's handle to the actor.
 
     Raises:
         UsageError: If the cluster cannot start the actor, for example for lack of a valid token.

@@ -1,4 +1,4 @@
-"""Watch over Ray's central server process (GCS), whose loss makes calls to Ray hang and then ends this process."""
+"""Watchdog for Ray's central server process (GCS), whose loss makes calls to Ray hang and then ends this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GcsWatch:
 
     Args:
         is_lost: Checks whether the server is lost.
-        every_s: Seconds between two checks.
+        every_s: Interval between checks, in seconds.
         lost: Function that is called when the server is lost.
     """
 
@@ -59,8 +59,8 @@ class GcsWatch:
 class Silence:
     """Check whether the GCS of a joined cluster has not answered for so long that it counts as lost.
 
-    A head that restarts within the limit is not lost. The silence begins at the end of the first probe without an
-    answer, so that a pause of this process does not count.
+    A head node that restarts within the limit does not count as lost. The silence begins at the end of the first probe
+    without an answer, so that a pause of this process does not count.
 
     Args:
         host: Host of the GCS.
@@ -101,7 +101,7 @@ def end_of_cluster(gcs: str, silent_s: float) -> RayEnded:
 
     Args:
         gcs: Address of the head's GCS.
-        silent_s: Seconds for which it has not answered.
+        silent_s: Seconds since the GCS last answered.
     """
     return RayEnded(
         f"the connection to the head of the Ray cluster was lost: its GCS at {gcs} has not answered for "

@@ -24,12 +24,12 @@ REPORT_EVERY_S = 30.0
 
 @dataclass(frozen=True)
 class NodeWait:
-    """A trial that waits for nodes.
+    """State of a trial that is waiting for nodes.
 
     Attributes:
         trial: Name of the trial.
-        needs: The CPUs and GPUs that it needs.
-        seconds: Seconds so far.
+        needs: The CPUs and GPUs that the trial needs.
+        seconds: Seconds that the trial has waited so far.
         limit_s: Seconds after which the run is refused.
         autoscaler: The autoscaler's newest report.
     """
@@ -42,15 +42,15 @@ class NodeWait:
 
 
 class NodeWaiter:
-    """Waits until the living nodes of a cluster have room for each trial, one trial after the other.
+    """Waits until the living nodes of a cluster have room for each trial, checking one trial after the other.
 
-    Meanwhile the cluster has a placement group of the trial, pending, from which an autoscaler learns what to start.
-    The group belongs to this job, so it disappears with it.
+    While a trial waits, its placement group is pending in the cluster, which tells an autoscaler what to start. The
+    group belongs to this job and disappears with it.
 
     Args:
         capacity: Function that returns the capacity of the living nodes.
-        limit_s: Seconds until a trial without room is refused. By default it is refused at once on a cluster that is
-            known to have no autoscaler, and else after `WAIT_FOR_NODES_S`.
+        limit_s: Seconds after which a trial that does not fit is refused. By default, it is refused immediately if the
+            cluster is known to have no autoscaler, and otherwise after `WAIT_FOR_NODES_S`.
         report: Called with each new report: at the start, after a change, and every 30 s.
         is_stopped: Whether the user has interrupted the run; the wait then ends.
     """
@@ -71,10 +71,10 @@ class NodeWaiter:
         self._reported: AutoscalerReport | None = None
 
     def wait(self, trials: Sequence[TrialSpec]) -> None:
-        """Waits until each trial has had room once, the largest first.
+        """Waits until the cluster has had room for each trial at least once, starting with the largest trial.
 
         Raises:
-            UsageError: A trial has no room within the time limit.
+            UsageError: The cluster has no room for a trial within the time limit.
         """
         by_needs = {TrialResources.of(trial): trial for trial in reversed(trials)}
         for needs in sorted(by_needs, key=lambda needs: (-needs.total_gpus, -needs.total_cpus)):
@@ -109,7 +109,7 @@ class NodeWaiter:
 
 @contextmanager
 def demanded(needs: TrialResources) -> Iterator[None]:
-    """Context manager in which a placement group of a trial's resources is pending in the cluster."""
+    """Context manager that keeps a placement group for a trial's resources pending in the cluster."""
     from ray.util import placement_group, remove_placement_group
 
     bundles = [bundle for bundle in needs.bundles() if any(bundle.values())]

@@ -1,4 +1,4 @@
-"""Joining a Ray cluster within a time limit, with a report on the processes that answered if it fails."""
+"""Joining a Ray cluster within a time limit, with a report on which processes answered if joining fails."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ JOIN_TIMEOUT_S = 60.0
 def join(address: str, code: dict[str, Any], lost: Callable[[RlrunError], None]) -> None:
     """Joins a Ray cluster, and ships the user's modules to all machines.
 
-    `ray.init` waits without an end for some processes that hang, and ends this process without a message for others. So
-    the cluster's processes are asked first.
+    If a process of the cluster hangs, `ray.init` may wait forever, or end this process without a message, depending on
+    which process it is. The cluster's processes are therefore probed first.
 
     Args:
         address: The cluster's address, or "auto".
@@ -25,7 +25,7 @@ def join(address: str, code: dict[str, Any], lost: Callable[[RlrunError], None])
         lost: Function that is called, in another thread, if `ray.init` does not return.
 
     Raises:
-        UsageError: If there is no cluster, a process of it does not answer, or it rejects the connection.
+        UsageError: If there is no cluster, or one of its processes does not answer or rejects the connection.
     """
     import ray
     from ray.exceptions import RayError

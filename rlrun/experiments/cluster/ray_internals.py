@@ -1,6 +1,6 @@
-"""Private names of Ray and Ray Tune that rlrun uses because there is no public counterpart, all in one module.
+"""All private names of Ray and Ray Tune that rlrun uses because they have no public counterpart.
 
-Maintainers check the names with each new version of Ray, and then change `CHECKED_WITH`.
+Maintainers check the names against each new version of Ray, and then update `CHECKED_WITH`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def end_processes() -> None:
 
 
 def reconnect_timeout_s() -> float:
-    """Seconds without an answer of the GCS after which Ray ends this process, as its environment variable says."""
+    """Seconds without an answer from the GCS after which Ray ends this process, set by an environment variable."""
     return float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", 60))  # noqa: SIM112 (the name that Ray reads)
 
 
 class JoinProbe:
-    """Questions to the processes of a Ray cluster that this process wants to join, and their answers.
+    """Probe of a Ray cluster before this process joins it: asks the cluster's processes, and collects their answers.
 
     Attributes:
-        answers: Sentences about what has answered, in the order of the questions.
-        missing: Sentence about the question without an answer yet; "" once all have answered.
+        answers: Sentences that describe which processes answered, in the order in which they were asked.
+        missing: Sentence that describes the answer still outstanding; "" once all processes have answered.
         advice: What the user can do about `missing`.
     """
 
@@ -62,9 +62,9 @@ class JoinProbe:
         )
 
     def ask(self, address: str) -> None:
-        """Asks the cluster's GCS and this machine's raylet; ends at the first question without a good answer.
+        """Asks the cluster's GCS and this machine's raylet; stops at the first missing or bad answer.
 
-        Some questions have no timeout, so that this method is called in a thread.
+        Some calls have no timeout, so this method must be called in a separate thread.
 
         Args:
             address: The cluster's address, or "auto".
@@ -98,7 +98,7 @@ class JoinProbe:
             self._ask_raylet(client, gcs)
 
     def no_answer_from_raylet(self) -> None:
-        """Notes that the raylet, which has answered at first, does not let this process join."""
+        """Records that the raylet, although it answered at first, does not let this process join."""
         self.answers.pop()
         self._miss_raylet()
 
@@ -148,14 +148,14 @@ ANSWER_TIMEOUT_S = 15.0
 
 
 def answers_http2(host: str, port: int, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
-    """Whether a process answers the greeting of HTTP/2, on which all services of Ray run.
+    """Whether a process answers an HTTP/2 greeting; all of Ray's services use HTTP/2.
 
-    A process that hangs accepts connections, but answers nothing. One that wants TLS answers too, with an alert.
+    A hanging process accepts connections but sends nothing. A process that requires TLS does answer, with an alert.
 
     Args:
         host: Host of the process.
         port: Port of the process.
-        timeout_s: Seconds within which the connection must be accepted, and then the answer must come.
+        timeout_s: Time limit in seconds, first for accepting the connection, and then again for the answer.
     """
     greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and empty SETTINGS
     try:
@@ -171,12 +171,12 @@ def answers_http2(host: str, port: int, timeout_s: float = ANSWER_TIMEOUT_S) -> 
 
 @dataclass(frozen=True)
 class AutoscalerReport:
-    """Report of a Ray cluster on its autoscaler.
+    """Status of a Ray cluster's autoscaler.
 
     Attributes:
         is_fixed: Whether it is known that the cluster has no autoscaler.
-        starting: Types of the nodes that are being started, one for each node.
-        failed: Types of nodes that could not be started, with the reason if there is one.
+        starting: Types of the nodes that are being started, one entry per node.
+        failed: Types of the nodes that could not be started, with the reason if it is known.
     """
 
     is_fixed: bool = False
@@ -187,8 +187,8 @@ class AutoscalerReport:
 def autoscaler_report() -> AutoscalerReport:
     """Reads the newest report of the autoscaler of the cluster that this process has joined.
 
-    Ray runs the first version of its autoscaler on every cluster. Without a configuration it gives each node a type
-    with the node's id, and starts none.
+    Ray runs the first version of its autoscaler on every cluster. Without a configuration, this autoscaler gives each
+    node a type that contains the node's id, and starts no nodes.
     """
     import ray
     from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
@@ -207,10 +207,10 @@ def autoscaler_report() -> AutoscalerReport:
 
 
 def report_of_v1(status: dict[str, Any]) -> AutoscalerReport:
-    """Report of the first version of Ray's autoscaler.
+    """Parses the status written by the first version of Ray's autoscaler.
 
     Args:
-        status: What the autoscaler has written into the GCS.
+        status: The status that the autoscaler wrote to the GCS.
     """
     report = status.get("autoscaler_report") or {}
     types = list(report.get("active_nodes", {}))
@@ -229,7 +229,7 @@ def report_of_v1(status: dict[str, Any]) -> AutoscalerReport:
 
 
 def report_of_v2(status: Any) -> AutoscalerReport:
-    """Report of the second version of Ray's autoscaler, which runs only where it has been asked for.
+    """Parses the status of the second version of Ray's autoscaler, which runs only where it was enabled.
 
     Args:
         status: Ray's ClusterStatus.
@@ -248,7 +248,7 @@ def _with_reasons(failed: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def draining_nodes() -> set[str]:
-    """Ids of the nodes that have announced that they are about to leave the cluster."""
+    """Ids of the nodes that are draining, that is, about to leave the cluster."""
     from ray._private.state import state
 
     return set(state.get_draining_nodes())
@@ -294,6 +294,6 @@ def actor_of(trial: Trial) -> Any:
 
 
 def drop_private_copies(trial: Trial) -> None:
-    """Frees memory that Ray Tune holds for a trial: a second copy of its config, and the last remote call's result."""
+    """Frees memory that Ray Tune holds for a trial: a second copy of its config, and its last remote call's result."""
     trial._Trial__unresolved_config = {}
     trial._default_result_or_future = None

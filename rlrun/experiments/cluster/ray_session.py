@@ -1,4 +1,4 @@
-"""Lifecycle of Ray in a run: start or join, and stop; Ray's output is hidden, and no Ray process outlives the run."""
+"""Starting, joining and stopping Ray for a run; Ray's output is hidden, and no Ray process outlives the run."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ SWITCHES = {
 
 
 class RaySession:
-    """Context manager for Ray: `start` starts or joins Ray, and the end of the context stops or leaves Ray.
+    """Context manager for Ray: `start` starts or joins Ray, and leaving the context stops or leaves Ray.
 
     If the process has already started or joined Ray, that Ray is used and left running. With an address, the cluster is
     joined, and the user's own modules are shipped to its machines. Otherwise a private Ray is started on this machine.
-    Its number of CPUs is the machine's number of cores, or the largest trial's number of CPUs if larger. It can be
-    larger since a trial's own process shares the cores with its workers.
+    The private Ray has as many CPUs as the machine has cores, or as many as the largest trial needs if that is more,
+    which is possible because a trial's own process shares the cores with its workers.
 
     Args:
         trials: The trials.
@@ -94,10 +94,10 @@ class RaySession:
         self.close()
 
     def start(self, say: Callable[[str], object], lost: Callable[[RlrunError], None]) -> None:
-        """Starts or joins Ray; no effect in a session that has already done so.
+        """Starts or joins Ray; does nothing if this session has already done so.
 
         Args:
-            say: Called with a message before Ray is started although it is optional, and before each new attempt.
+            say: Called with a message before an optional Ray is started, and before each new attempt.
             lost: Called in another thread when the main thread hangs in a call to Ray: the
                 gcs_server of a Ray started here has died (its other processes have then been ended), the head of a
                 joined cluster no longer answers, or a cluster does not let this process join.
@@ -143,7 +143,7 @@ class RaySession:
     def wait_for_nodes(
         self, report: Callable[[NodeWait], object], is_stopped: Callable[[], bool] = lambda: False
     ) -> None:
-        """Waits until the nodes of a cluster have room for each trial; no effect on a private Ray.
+        """Waits until the nodes of a cluster have room for each trial; does nothing on a private Ray.
 
         Args:
             report: Called with each new report on the wait.
@@ -207,7 +207,7 @@ def warn_if_open_to_everyone() -> None:
 
 
 def cluster_capacity(place: str) -> Capacity:
-    """CPUs and GPUs of the living nodes of the Ray cluster that this process has joined.
+    """Capacity of the Ray cluster that this process has joined: CPUs and GPUs of each living node.
 
     Args:
         place: Name of the cluster in messages.
@@ -227,7 +227,8 @@ def require_cluster(address: str) -> None:
     """Checks early that a Ray cluster can be reached; Ray itself would retry an unreachable address for a long time.
 
     Raises:
-        UsageError: If no server listens at the address, this process has no token, or the address is of Ray Client.
+        UsageError: If no server listens at the address, this process has no token, or the address belongs to Ray
+            Client.
     """
     if address.startswith("ray://"):
         raise UsageError(
@@ -267,7 +268,7 @@ def _object_store_bytes() -> int:
 def why_no_kernels_on_nodes() -> str:
     """Reason why a node of the Ray cluster cannot run rlrun's C code for network updates (kernels); "" if all can.
 
-    The message has the node's name. Nodes that have not compiled the C code yet compile it, all at the same time.
+    The reason names the node. Nodes that have not compiled the C code yet compile it, all at the same time.
     """
     import ray
     from ray.exceptions import RayError

@@ -1,4 +1,4 @@
-"""Resource requirements (CPUs, GPUs) of trials, and feasibility on a machine or cluster."""
+"""Resource requirements (CPUs, GPUs) of trials, and whether a machine or cluster can meet them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class TrialResources:
         num_workers: Number of remote rollout workers.
         cpus_per_worker: CPUs of each rollout worker.
         gpus_per_worker: GPUs of each rollout worker; 0 unless workers learn.
-        num_learners: Number of remote learners of all policies.
+        num_learners: Total number of remote learners over all policies.
         cpus_per_learner: CPUs of each learner; the maximum over policies.
         gpus_per_learner: GPUs of each learner; the maximum over policies.
-        cpus_of_server: CPUs of the inference server; 0 without one.
+        cpus_of_server: CPUs of the inference server; 0 if there is no server.
         gpus_of_server: GPUs of the inference server.
     """
 
@@ -75,7 +75,7 @@ class TrialResources:
         return self.gpus + self.num_workers * self.gpus_per_worker + of_learners + self.gpus_of_server
 
     def bundles(self) -> list[dict[str, float]]:
-        """Bundles of Ray's placement group: trial's process, each learner, inference server, each rollout worker."""
+        """Bundles of Ray's placement group: the trial's process, learners, the inference server, rollout workers."""
         return [
             _bundle(self.cpus, self.gpus),
             *([_bundle(self.cpus_per_learner, self.gpus_per_learner)] * self.num_learners),
@@ -88,11 +88,11 @@ class TrialResources:
         return self.text(shares_trial_cpu=False)
 
     def text(self, *, shares_trial_cpu: bool) -> str:
-        """Formats the requirements for messages: a total, and what it consists of.
+        """Formats the requirements for messages: the total, and its breakdown.
 
         Args:
-            shares_trial_cpu: Whether the trial's own process may share the CPUs of its workers and learners, see
-                `Capacity`; the total is then the larger of the two needs.
+            shares_trial_cpu: Whether the trial's own process may share the CPUs of its workers and learners (see
+                `Capacity`); the total is then the larger of the two requirements.
         """
         parts = []
         if self.num_learners:
@@ -133,7 +133,7 @@ class Capacity:
         """Formats the capacity for messages.
 
         Args:
-            with_gpus: Whether to mention GPUs although there are none.
+            with_gpus: Whether to mention GPUs even if there are none.
         """
         total, gpus = sum(self.cpus), sum(self.gpus)
         if not (total or self.shares_trial_cpu or with_gpus):
@@ -143,7 +143,7 @@ class Capacity:
         return f"{has} on {nodes}" if len(self.cpus) > 1 else has
 
     def fits(self, needs: TrialResources) -> bool:
-        """Whether a trial fits the total capacity, without other load.
+        """Whether a trial fits into the total capacity, ignoring any other load.
 
         On a single machine the workers and learners together must fit its CPUs, and separately the trial's own
         process. On a cluster all processes must fit together, each of them on one node.
@@ -151,10 +151,7 @@ class Capacity:
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Maximum number of rollout workers that fit next to a trial's process and learners.
-
-        -1 if even these do not fit.
-        """
+        """Maximum number of rollout workers that fit beside a trial's process and learners; -1 if these do not fit."""
         room = -1.0
         each, gpus_each = needs.cpus_per_worker, needs.gpus_per_worker
         for cpus, gpus in self._left(needs, needs.num_learners):
@@ -204,15 +201,15 @@ def _take_place(needs: tuple[float, float], cpus: list[float], gpus: list[float]
 
 
 def check_fits(trials: Iterable[TrialSpec], capacity: Capacity, after: str = "") -> None:
-    """Raises an error for a trial that needs more resources than the cluster has, and so would be pending forever.
+    """Raises an error for a trial that needs more resources than the cluster has, and would therefore wait forever.
 
     Args:
         trials: The trials about to run.
         capacity: The machine or cluster.
-        after: Text that ends the message, such as the time that the run has waited.
+        after: End of the message, such as how long the run has waited.
 
     Raises:
-        UsageError: If a trial is infeasible; the message has the first such trial and the numbers.
+        UsageError: If a trial cannot fit; the message names the first such trial, and what it needs.
     """
     unfit = [trial for trial in trials if not capacity.fits(TrialResources.of(trial))]
     if not unfit:
@@ -225,7 +222,7 @@ def check_fits(trials: Iterable[TrialSpec], capacity: Capacity, after: str = "")
 
 
 def machine_capacity(needs_gpus: bool) -> Capacity:
-    """Capacity of this machine: CPUs and GPUs available to this process.
+    """Capacity of this machine: the CPUs and GPUs available to this process.
 
     Args:
         needs_gpus: Whether a trial needs a GPU; only then is torch imported to count GPUs.
@@ -249,7 +246,7 @@ def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
 
 
 def machine_cpus() -> int:
-    """Number of cores available to this process, by CPU affinity and the container's quota."""
+    """Number of cores available to this process, limited by its CPU affinity and the container's quota."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS has no affinity

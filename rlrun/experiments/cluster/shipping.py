@@ -1,8 +1,8 @@
 """Code shipping: sends the user's own modules to the machines of a Ray cluster.
 
-The shipped modules are those that experiments name (``env: my_lab.room:Room``) and all their transitive imports,
-also inside functions. A package is shipped whole, with its data files; a single module as a file. Installed
-packages, rlrun among them, are not shipped and must be installed on all machines.
+The shipped modules are those that experiments name (``env: my_lab.room:Room``) and everything they import, directly or
+indirectly, including imports inside functions. A package is shipped whole, with its data files, and a single module as
+one file. Installed packages, rlrun among them, are not shipped and must be installed on all machines.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
 
 
 def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
-    """Finds the folder or file of each top-level module that experiments import and that is not installed, by name."""
+    """Returns `{name: folder or file}` for each top-level module that experiments import and that is not installed."""
     found: dict[str, Path] = {}
     wanted = sorted({name for experiment in experiments for name in _named(experiment)})
     seen = set(wanted)

@@ -1,8 +1,8 @@
 """Working directory of a trial's process: local inside the run's directory, or a mirror on another machine.
 
 On one machine, and on a file system that all machines share, trials write into the run's directory (`TrialPlace`). On
-another machine a trial works in a mirror (`TrialMirror`), initialized with the files required for a resume. After each
-step the changes are sent to the run's directory on the driver's disk, which is always complete.
+another machine a trial works in a mirror (`TrialMirror`), initialized with the files that it needs to resume. After
+each step, the changes are sent to the run's directory on the driver's disk, which is therefore always complete.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TrialPlace:
         write_file(self.directory / PROGRESS_FILE, text.encode())
 
     def fetch(self, checkpoint: Path) -> Path:
-        """Returns the local path of a checkpoint, after a copy to this machine if necessary.
+        """Returns the local path of a checkpoint, copying the checkpoint to this machine if necessary.
 
         Args:
             checkpoint: Path of the checkpoint on the driver's machine.
@@ -71,7 +71,7 @@ class TrialPlace:
         return checkpoint
 
     def with_driver_paths(self, text: str) -> str:
-        """Replaces this machine's paths in a text by the corresponding paths on the driver's machine."""
+        """Replaces this machine's paths in a message with the corresponding paths on the driver's machine."""
         return text
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class TrialPlace:
 
 
 def leave_token(run: Path) -> str:
-    """Writes a random token into a run's directory, by which other processes check their access to the directory.
+    """Writes a random token into a run's directory, which other processes read to check their access to the directory.
 
     Returns:
         The token.
@@ -127,7 +127,7 @@ class TrialMirror(TrialPlace):
     Inside the mirror's root folder, each file has the same absolute path as on the driver's disk.
 
     Args:
-        disk: Reads and writes the run's files on the driver's machine.
+        disk: Client that reads and writes the run's files on the driver's machine.
         run: Path of the run's directory on the driver's machine.
         trial: The trial's name.
         scratch: Folder on this machine in which the mirror is created.
@@ -158,7 +158,7 @@ class TrialMirror(TrialPlace):
         """Copies the trial's changes since the last push into the run's directory on the driver's machine.
 
         Result rows are sent before the checkpoint that follows them, checkpoints before the trial's record that names
-        them, and removals last. So a kill at any time leaves the same state as the kill of a local trial.
+        them, and removals last. A kill at any time thus leaves the same state as killing a local trial would.
 
         Raises:
             OutOfResources: If the driver's disk is full.

@@ -29,11 +29,12 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
 def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
     """Makes each trial of a run start from the final weights of the same seed's trial in the previous stage's run.
 
-    A trial that has started before keeps its initial checkpoint, also if both runs were moved or fetched since.
+    A trial that has started before keeps its initial checkpoint, even if both runs have been moved or fetched since.
 
     Args:
-        run: The run; nothing is done if it is of the first or only stage.
-        trials: The trials to run; a trial whose seed failed in the previous run fails too, and is removed.
+        run: The run; nothing is done if its stage is the first or the only one.
+        trials: The trials to run; a trial whose seed failed in the previous run is recorded as failed, and removed from
+            the list.
 
     Raises:
         UsageError: The previous run does not exist, or has not ended.

@@ -42,7 +42,7 @@ def check_name(name: str, experiments: Sequence[Experiment]) -> None:
 
 
 def check_chains(experiments: Sequence[Experiment]) -> None:
-    """Checks experiments that continue from an earlier experiment: that one must run first, with one trial per seed.
+    """Checks experiments that continue from an earlier experiment, which must run first, with one trial per seed.
 
     Raises:
         UsageError: An experiment's predecessor is missing or comes later, or their trials do not correspond.
@@ -71,7 +71,7 @@ def check_chains(experiments: Sequence[Experiment]) -> None:
 def choose_executor(
     experiment: Experiment, trials: Sequence[TrialSpec], executor: Executor | None, address: str | None
 ) -> Executor:
-    """Chooses the executor of an experiment's trials: the user's choice, else Ray if needed, else the current process.
+    """Chooses the executor of an experiment's trials: the user's choice, else Ray if needed, else this process.
 
     Args:
         experiment: The experiment.
@@ -109,7 +109,7 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
     """Validates experiments by instantiating each env and its policies once.
 
     Raises:
-        SpecError: Some experiments cannot run; the error lists a problem for each of them.
+        SpecError: Some experiments cannot run; the error lists one problem per experiment.
         EnvironmentUnusable: The only problem is an env that cannot be instantiated on this machine.
         TrainingFailed: The only problem is an exception in an env's own code.
     """
@@ -140,7 +140,7 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
 def check_cluster(trials: Sequence[TrialSpec], address: str | None) -> None:
     """Raises an error if the Ray cluster cannot be reached, or if this machine can never provide a trial's resources.
 
-    Whether a cluster can is found out when it has been joined, since it may grow.
+    Whether a cluster can provide them is only checked after joining it, since it may grow.
 
     Args:
         trials: The trials to run.
@@ -156,14 +156,14 @@ def check_cluster(trials: Sequence[TrialSpec], address: str | None) -> None:
 
 
 def check_wait(wait_for_nodes_s: float | None, address: str | None) -> None:
-    """Raises an error if there is no cluster whose nodes could be awaited.
+    """Raises an error if the user wants to wait for nodes, but there is no cluster.
 
     Args:
         wait_for_nodes_s: Seconds to wait for nodes, or None for the default.
         address: The Ray cluster to join, or None.
 
     Raises:
-        UsageError: There is no cluster.
+        UsageError: There is no cluster to wait for.
     """
     if wait_for_nodes_s is not None and address is None and not belongs_to_ray():
         raise UsageError("--wait-for-nodes needs --address: without a cluster there are no nodes to wait for")
@@ -172,7 +172,7 @@ def check_wait(wait_for_nodes_s: float | None, address: str | None) -> None:
 def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:
     """Refuses to resume trials with compiled updates on a machine without a compiler.
 
-    The check precedes the start of all trials; without it, the trials would fail later.
+    The check runs before any trial starts; without it, the trials would fail later.
 
     Raises:
         CompilerMissing: If a trial has compiled updates, and there is no compiler.

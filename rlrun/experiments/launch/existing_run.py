@@ -1,4 +1,4 @@
-"""Runs that exist already: what a call continues of them, from this machine's disk or a copy in external storage."""
+"""Runs that already exist: which parts a call continues, from this machine's disk or a copy in external storage."""
 
 from __future__ import annotations
 
@@ -51,14 +51,15 @@ FAILURES: dict[int, type[RlrunError]] = {
 
 @dataclass(frozen=True)
 class ExistingRun:
-    """A run that exists under the name of an experiment that is to run.
+    """An existing run with the same name as an experiment that is about to run.
 
     Attributes:
         directory: Directory of the run.
         experiment: The experiment, whose settings may differ from those of the run.
         changes: The changed settings.
-        fetched: Path or URI of the copy from which the run was just fetched, "" if it was on the disk.
-        set_aside: New path of an older directory of the run, in whose place it was fetched; None if there was none.
+        fetched: Path or URI of the copy from which the run was just fetched; "" if the run was already on disk.
+        set_aside: New path of the run's older directory, which was moved away to make room for the fetched run; None if
+            there was none.
     """
 
     directory: RunDirectory
@@ -69,11 +70,11 @@ class ExistingRun:
 
 
 def prepare_resume(run: RunDirectory, *, trust: bool) -> None:
-    """Recreates missing records of a run, and makes the modules that it names importable.
+    """Recreates missing records of a run, and makes the modules that the run names importable.
 
     Args:
         run: The run.
-        trust: Whether its modules may be imported.
+        trust: Whether the run's modules may be imported.
 
     Raises:
         RunDamaged: Some records are damaged.
@@ -87,7 +88,7 @@ def prepare_resume(run: RunDirectory, *, trust: bool) -> None:
 def remaining_part(
     opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
 ) -> LaunchedExperiment | None:
-    """Remaining part of a run for a resume, checked; None if the run is complete.
+    """Remaining part of a run, checked and ready to resume; None if the run is complete.
 
     A run that was started in the command's own process continues there, unless the caller chooses otherwise.
     """
@@ -111,7 +112,7 @@ def remaining_part(
 
 
 def path_of_run(experiment: Experiment, runs_dir: Path, name: str | None) -> Path:
-    """Absolute path of the first run of an experiment, without a number at its end.
+    """Absolute path of the first run of an experiment, which has no number at the end of its name.
 
     Args:
         experiment: The experiment.
@@ -122,7 +123,7 @@ def path_of_run(experiment: Experiment, runs_dir: Path, name: str | None) -> Pat
 
 
 def recorded_output(path: Path) -> str | None:
-    """Path of the data set (`output`) that a run records; None without one, or if the directory holds no run.
+    """Path of the data set (`output`) that a run records; None if it records none, or if the directory holds no run.
 
     Raises:
         RunDamaged: A file of the run is damaged.
@@ -134,9 +135,9 @@ def recorded_output(path: Path) -> str | None:
 def find_runs(
     experiments: Sequence[Experiment], runs_dir: Path, name: str | None, from_checkpoint: Path | None
 ) -> dict[str, ExistingRun]:
-    """Finds the runs that exist already under the names of experiments, on the disk or in their storage.
+    """Finds existing runs with the names of experiments, on this machine's disk or in the experiments' storage.
 
-    A run that is only in the storage is fetched, and so is one that was continued from there on another machine. No run
+    A run is fetched from the storage if it exists only there, or if another machine has continued it from there. No run
     is changed yet.
 
     Args:
@@ -146,10 +147,10 @@ def find_runs(
         from_checkpoint: The checkpoint whose weights the call's trials start from, or None.
 
     Returns:
-        The runs, by name of the experiment.
+        The runs, by experiment name.
 
     Raises:
-        SpecError: Settings that can change rows of results differ from those of a run.
+        SpecError: An experiment and its run differ in settings that can change result rows.
         UsageError: A storage cannot be reached.
         RunDamaged: A file of a run is damaged.
     """
@@ -180,10 +181,10 @@ def find_runs(
 
 
 def opened_run(path: Path) -> RunDirectory | None:
-    """Opens a run; None if there is none, or a process was killed while it created the directory.
+    """Opens a run; None if there is no run, or if a process was killed while creating the directory.
 
     Raises:
-        RunDamaged: run.json is invalid, or missing although trials have begun.
+        RunDamaged: run.json is invalid, or is missing although trials have started.
     """
     if (path / RUN_FILE).exists() or any(_has_begun(file.parent) for file in path.glob(f"*/{TRIAL_FILE}")):
         return RunDirectory.open(path)
@@ -250,7 +251,7 @@ def _later_stage_has_begun(run: RunDirectory) -> bool:
 
 
 def problems_of_start(run: RunDirectory, experiment: Experiment, from_checkpoint: Path | None) -> list[Problem]:
-    """Problems if a run began with other weights than those of the present call."""
+    """Problems to report if a run started from other weights than this call asks for."""
     after = start = None
     if experiment.begins is not None:
         after = directory_name(experiment.begins.after)
@@ -269,12 +270,12 @@ def problems_of_start(run: RunDirectory, experiment: Experiment, from_checkpoint
 
 
 def take_up(existing: ExistingRun, *, tags: Sequence[str], note: str) -> None:
-    """Writes what has changed since a run began: longer stop criteria, settings without rows, storage and labels.
+    """Records changes made since a run began: larger stop criteria, settings without effect on rows, storage, labels.
 
     Args:
         existing: The run.
         tags: Tags to add.
-        note: New note, "" for the present one.
+        note: New note; "" to keep the present one.
 
     Raises:
         UsageError: Another process is running the run, or its new storage has another run of the same name.
@@ -305,11 +306,11 @@ def _note_copy(existing: ExistingRun) -> None:
 
 
 def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFound:
-    """Event that says how a call continues a run, or that nothing of it is left to run.
+    """Event that says how a call continues a run, or that the run has nothing left to do.
 
     Args:
         existing: The run.
-        part: Its remaining part, None if there is none.
+        part: The remaining part of the run; None if there is none.
     """
     run, trials = existing.directory, tuple(existing.directory.results())
     at = f"{'' if run.shard is None else f'shard {run.shard} of '}{shown_path(run.path)} "
@@ -352,9 +353,9 @@ def _end(trials: Sequence[TrialResult]) -> str:
 
 
 def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: str | None) -> list[RunFound]:
-    """Events for the interrupted runs that have the names of experiments which are to begin anew.
+    """Events for interrupted runs with the names of experiments that are about to start from the beginning.
 
-    A copy in external storage counts as interrupted if the disk has no such run.
+    A run that exists only as a copy in external storage counts as interrupted.
 
     Args:
         experiments: The experiments.
@@ -392,7 +393,7 @@ def _progress(trials: Sequence[TrialResult]) -> str:
 
 
 def past_failure(trials: Sequence[TrialResult]) -> RlrunError | None:
-    """The error of the first trial of a run, if all its trials have failed.
+    """Error of a run's first trial, if all trials of the run have failed.
 
     Args:
         trials: The trials of the run.

@@ -70,14 +70,14 @@ class LaunchedExperiment:
 
     @property
     def examples(self) -> list[TrialSpec]:
-        """Trials of the experiment; one example trial if a searcher suggests the trials."""
+        """Trials of the experiment, or a single example trial if a searcher suggests the trials."""
         return self.trials or [self.experiment.first_trial()]
 
     @property
     def has_trials(self) -> bool:
         """Whether the experiment has trials to run.
 
-        A later stage has none if all its seeds failed in the previous stage.
+        A later stage has no trials if all seeds failed in the previous stage.
         """
         return bool(self.trials) or self.experiment.searches
 
@@ -89,7 +89,7 @@ class LaunchedExperiment:
 
     @property
     def uses_ray(self) -> bool:
-        """Whether Ray is needed, either to run the trials or for remote workers and learners of a local trial."""
+        """Whether Ray is needed, either to run the trials or for a local trial's remote workers and learners."""
         return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
     @property
@@ -113,13 +113,13 @@ def run_all(
     Args:
         parts: The experiments.
         address: The Ray cluster to join, or None.
-        wait_for_nodes_s: Seconds to wait for nodes of a cluster, None for the default.
+        wait_for_nodes_s: Seconds to wait for cluster nodes; None for the default.
         eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
         watch: Receives the events of all runs.
-        executor: The user's choice of the executor; without one, a message says if Ray could be avoided.
+        executor: The user's choice of executor; if there is none, a message tells when Ray could be avoided.
 
     Raises:
-        RlrunError: If runs have not ended; else the first trial's error, if all trials of an experiment failed.
+        RlrunError: If runs have not ended. Otherwise, if all trials of an experiment failed, the first trial's error.
     """
     actives: list[ActiveRun] = []
 
@@ -261,7 +261,7 @@ def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: 
 
 
 def is_left(part: LaunchedExperiment, trials: Sequence[TrialResult]) -> bool:
-    """Whether an experiment is unfinished: it has trials that have not ended, or its searcher will suggest more."""
+    """Whether an experiment is unfinished: some of its trials have not ended, or its searcher will suggest more."""
     is_done = all(is_over(trial.status) for trial in trials)
     return not is_done or remaining_suggestions(part.experiment, part.directory) > 0
 
@@ -331,7 +331,7 @@ def _start_ray(session: RaySession, active: ActiveRun, lost: Callable[[RlrunErro
 
 
 def waiting_event(wait: NodeWait) -> RunWaiting:
-    """Event about a trial that waits for nodes of a cluster."""
+    """Event that reports a trial waiting for cluster nodes."""
     autoscaler = wait.autoscaler
     return RunWaiting(wait.trial, wait.needs, wait.seconds, wait.limit_s, autoscaler.starting, autoscaler.failed)
 

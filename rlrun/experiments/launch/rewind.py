@@ -46,7 +46,8 @@ class _Target:
 def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
     """Rewinds each trial that is beyond a given step to its newest complete checkpoint at or before that step.
 
-    A kill during the rewind is harmless: copies are written first, and checkpoints are moved newest first.
+    A kill during the rewind is harmless: copies are written before anything is moved, and the newest checkpoints are
+    moved first.
 
     Args:
         run: The run.
@@ -55,7 +56,8 @@ def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
 
     Raises:
         UsageError: No trial is beyond the step, or a trial has no complete checkpoint at or before it, or a scheduler,
-            a searcher, a data set or a later stage has used the results to be undone. No file has changed then.
+            a searcher, a data set or a later stage has used the results to be undone. In these cases, no file has
+            changed.
     """
     _refuse_dependents(run)
     with run.locked(), ExitStack() as claimed:

@@ -1,7 +1,7 @@
 """Entry points `run` and `resume` for experiments, used by Python and by the command line.
 
 A single trial without workers runs in this process, and ray is not imported; everything else runs under Ray Tune. The
-training loop, files, checkpoints and events are the same in both.
+training loop, files, checkpoints and events are the same in both cases.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def run(
 ) -> list[TrialResult]:
     """Runs experiments one after the other, until all trials have ended, and returns the trials.
 
-    A failed trial does not stop the others: look at `status` and `error` of the returned trials. If all trials of an
+    A failed trial does not stop the others; check `status` and `error` of the returned trials. If all trials of an
     experiment failed, the exception of its first trial is raised after everything has run.
 
     Ctrl-C or SIGTERM lets running trials finish their iteration and save; a second signal ends the run at once.
@@ -92,19 +92,19 @@ def run(
     Args:
         experiments: A spec file, an experiment, or a mapping of names to experiments with the structure of a spec file;
             or a sequence of these.
-        overrides: Texts ``path=value`` that override the values in files and mappings, as with ``--set``.
+        overrides: Strings ``path=value`` that override the values in files and mappings, as with ``--set``.
         runs_dir: The folder that holds the runs; ``$RLRUN_RUNS`` or ``./runs`` by default.
-        name: Name of the run's directory; the experiment's name by default. ``-2``, ``-3``, ... is appended if it is
-            taken.
-        tags: Tags of the runs, by which `rlrun runs --tag` finds them.
+        name: Name of the run's directory; the experiment's name by default. If the name is taken, ``-2``, ``-3``, ...
+            is appended.
+        tags: Tags for the runs; `rlrun runs --tag` finds runs by their tags.
         note: A note that is stored with the runs.
         seed: The single seed to run, instead of the experiments' own seeds.
         executor: "local" for this process, one trial after the other; "ray" for Tune on Ray; by default "local" for a
             single trial without workers, else "ray".
         address: A Ray cluster to join, to which the user's own modules are shipped. By default Ray is started on this
             machine if necessary, unless this process has already joined a cluster.
-        wait_for_nodes_s: Seconds to wait for nodes of the cluster if a trial fits none; 0 refuses it at once. By
-            default it is refused at once if the cluster has no autoscaler, else after 15 minutes.
+        wait_for_nodes_s: Seconds to wait for nodes of the cluster if a trial does not fit; 0 refuses the trial at once.
+            By default, the trial is refused at once if the cluster has no autoscaler, else after 15 minutes.
         from_checkpoint: A checkpoint whose weights every trial starts from, except those of later stages.
         resume: Whether each experiment continues the run that already has its name, as `rlrun.resume` does: a complete
             run is left as it is, a larger stop criterion extends it, and a run that is only in the experiment's
@@ -120,12 +120,13 @@ def run(
         All trials of all experiments, or those of the shard, in order.
 
     Raises:
-        SpecError: With all mistakes of the specs, or all settings in which they differ from the runs to be resumed.
+        SpecError: With all mistakes in the specs, or all settings in which the specs differ from the runs to be
+            resumed.
         UsageError: If arguments contradict each other, a trial needs more CPUs or GPUs than available, a logger's
             package is missing, or another process is running a run that is to be resumed.
         CheckpointError: If `from_checkpoint` cannot be used, or a run that is to be resumed is damaged.
-        RlrunError: The error of the first trial, if all trials of an experiment failed, now or before the resume.
-        Interrupted: If the user interrupted; the message holds the command that resumes the run.
+        RlrunError: The first trial's error, if all trials of an experiment failed, in this call or before it.
+        Interrupted: If the user interrupted the run; the message contains the command that resumes it.
     """
     found = _experiments(experiments, overrides)
     if seed is not None:
@@ -227,7 +228,7 @@ def _run_shard(
 
 
 def note_driver_restarts(experiments: Sequence[Experiment], runs: Sequence[RunDirectory]) -> None:
-    """Records the runs that the waiting parent of this process, if there is one, continues if this process dies.
+    """Records the runs that this process's waiting parent, if there is one, must continue if this process dies.
 
     Args:
         experiments: The experiments of the runs.
@@ -279,9 +280,9 @@ def resume(
     trust: bool = True,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
-    """Resumes a run that was interrupted or killed, with each trial from its newest valid checkpoint.
+    """Resumes a run that was interrupted or killed; each trial starts from its newest valid checkpoint.
 
-    Finished trials are left as they are. Runs of later stages are resumed after it. The run's directory may
+    Finished trials are left as they are. The runs of later stages are resumed after this run. The run's directory may
     have been moved in the meantime.
 
     Args:
@@ -290,7 +291,7 @@ def resume(
         address: A Ray cluster to join, as in `run`.
         wait_for_nodes_s: Seconds to wait for nodes of the cluster, as in `run`.
         retry_failed: Whether failed trials are resumed too, from their newest checkpoint.
-        extend: New, larger values of stop criteria; trials that ended by their old criteria are resumed.
+        extend: New, larger values of stop criteria; trials that ended because of the old values are resumed.
         from_step: Number of env steps to which trials are first rewound: each trial beyond it resumes from its newest
             complete checkpoint at or before this number. Later results are moved to the trial's folder ``set_aside``.
         eager: Whether updates that were compiled may run uncompiled on a machine without a compiler.
@@ -298,7 +299,7 @@ def resume(
         watch: Called with each event of the run.
 
     Returns:
-        All trials of the run, in order, including trials that had finished before, and unfinished trials of later
+        All trials of the run, in order, including those that had already finished, and unfinished trials of later
         stages.
 
     Raises:
@@ -308,7 +309,7 @@ def resume(
         CheckpointRefused: If the run names code, files or services, and `trust` is False.
         CheckpointError: If a trial has checkpoints but none that can be used, and no other trial succeeded.
         CompilerMissing: If updates were compiled, this machine has no compiler, and `eager` is False.
-        Interrupted: If the user interrupted again.
+        Interrupted: If the user interrupted the run again.
     """
     check_wait(wait_for_nodes_s, address)
     opened = RunDirectory.open(Path(directory))
@@ -347,7 +348,7 @@ def continue_runs(
     trust: bool = True,
     watch: Watcher,
 ) -> list[TrialResult]:
-    """Continues the runs of a command whose driver has died, as `resume` does for one of them and its later stages.
+    """Continues all runs of a command whose driver has died; `resume` continues a single run and its later stages.
 
     Args:
         directories: Directories of all runs of the command, in order.
@@ -487,11 +488,11 @@ def with_measured_settings(
     wait_for_nodes_s: float | None,
     watch: Watcher,
 ) -> Experiment:
-    """Replaces the value ``auto`` in an experiment by the numbers of workers and envs that are fastest on this machine.
+    """Replaces ``auto`` in an experiment with the numbers of workers and envs that are fastest on this machine.
 
     Returns the experiment unchanged if no setting has this value.
 
-    To measure the speed, the experiment's first trial learns for some seconds with each candidate, without hooks and
+    To measure the speed, the experiment's first trial trains for a few seconds with each candidate, without hooks and
     without writing files.
 
     Args:
@@ -503,7 +504,7 @@ def with_measured_settings(
 
     Raises:
         UsageError: The cluster cannot be joined, or is too small.
-        TrainingFailed: The user's code raised.
+        TrainingFailed: The user's code raised an exception.
     """
     if not experiment.auto:
         return experiment
@@ -526,7 +527,7 @@ def with_measured_settings(
 
 
 def room_for_workers(trial: TrialSpec, at_a_time: int) -> int:
-    """Maximum number of rollout workers that a trial can have if several trials run at once and share the CPUs equally.
+    """Maximum number of rollout workers for a trial if several trials run at once and share the CPUs equally.
 
     Args:
         trial: The trial.

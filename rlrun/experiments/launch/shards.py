@@ -1,4 +1,4 @@
-"""Runs whose trials are divided into shards: what a shard refuses, and how the first one creates the run for all."""
+"""Runs divided into shards of trials: what a shard cannot run, and how the first shard creates the run for all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 
 
 def check_shards(experiments: Sequence[Experiment], executor: Executor | None, address: str | None) -> None:
-    """Refuses experiments whose trials cannot be trained in shards, which know nothing of each other.
+    """Refuses experiments whose trials cannot be trained in shards, because shards know nothing of each other.
 
     Raises:
         UsageError: An experiment has a feature that needs all trials in one process, or the executor is Ray.
@@ -84,7 +84,7 @@ def shared_run(
 
     Raises:
         SpecError: The run's settings differ from those of the experiment.
-        UsageError: The run is not divided into this number of shards, or another process is running all of it.
+        UsageError: The run is divided into another number of shards, or another process is running the whole run.
         RunDamaged: A file of the run is damaged.
     """
     path = path_of_run(experiment, runs_dir, name)
@@ -117,13 +117,13 @@ def shared_run(
 def launched_shard(
     run: RunDirectory, experiment: Experiment, *, retry_failed: bool, watch: Watcher
 ) -> LaunchedExperiment | None:
-    """Remaining part of a shard, checked; None if nothing of it is left to run.
+    """Remaining part of a shard, checked and ready to run; None if nothing is left to run.
 
     Args:
         run: The shard of a run.
         experiment: The experiment.
         retry_failed: Whether failed trials are resumed too.
-        watch: Called with the event `RunFound` if the shard has begun before, or has no trials.
+        watch: Called with the event `RunFound` if the shard was started before, or has no trials.
 
     Raises:
         UsageError: Another process is running the shard, or a trial needs more CPUs or GPUs than this machine has.

@@ -1,4 +1,4 @@
-"""Timing of short trainings of a trial with different numbers of workers and envs, learning included."""
+"""Timing of short training runs of a trial with different numbers of workers and envs, learning included."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class Timing:
 
     @property
     def settings(self) -> str:
-        """Number of workers and envs as text for messages."""
+        """Formats the numbers of workers and envs for messages."""
         return f"num_workers {self.num_workers}, num_envs_per_worker {self.num_envs_per_worker}"
 
 
 def chosen(timings: Sequence[Timing]) -> Timing:
     """Chooses the smallest of the timed settings whose speed is nearly equal to the highest speed.
 
-    Timings are noisy. So a setting counts as equally fast if its fastest window is at most 10% below the highest
-    speed. Of these settings, the one with the fewest workers is chosen, then the one with the fewest envs.
+    Timings are noisy, so a setting counts as equally fast if its fastest window is at most 10% below the highest speed.
+    Of these settings, the one with the fewest workers is chosen, then the one with the fewest envs.
 
     Args:
         timings: The measured settings.
@@ -91,7 +91,7 @@ def time_settings(trial: TrialSpec, settings: Sequence[tuple[int, int]]) -> Iter
         settings: Pairs (num_workers, num_envs_per_worker).
 
     Raises:
-        TrainingFailed: The user's code raised.
+        TrainingFailed: The user's code raised an exception.
     """
     trials = [
         trial.replace(config=trial.config.replace(num_workers=workers, num_envs_per_worker=envs))
@@ -114,7 +114,7 @@ def quiet(ray: RaySession, report: Callable[[NodeWait], object] = lambda wait: N
 
     Args:
         ray: The Ray session to start.
-        report: Called with each report on a wait for nodes; what it prints is shown.
+        report: Called with each report on a wait for nodes; its own output is not discarded.
     """
     with DriverLog() as log, ray:
         log.send_to(Path(os.devnull))

@@ -1,4 +1,4 @@
-"""State of a run in progress, which its executor (local or Ray Tune) reads, and to which the executor reports."""
+"""State of a run in progress, which the executor (local or Ray Tune) reads and updates."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from rlrun.experiments.trial.resumption import ending_in_words
 
 
 class Interrupts:
-    """Context manager for signals: records the first SIGINT, SIGTERM or SIGHUP, raises KeyboardInterrupt at the second.
+    """Context manager that records the first SIGINT, SIGTERM or SIGHUP, and raises KeyboardInterrupt at the second.
 
     While an env hangs in this process, the first signal also raises KeyboardInterrupt, since the iteration would never
     end.
 
-    Signals that the caller ignores stay ignored, as SIGHUP under `nohup`.
+    Signals that the caller ignores stay ignored, such as SIGHUP under `nohup`.
 
     Signals can only be received in the main thread. A run in another thread cannot be interrupted in this way.
 
     Args:
-        heard: Callback after the first signal, called in the signal handler.
+        heard: Callback for the first signal, called in the signal handler.
 
     Attributes:
-        received: Name of the first signal, "" before any.
+        received: Name of the first signal; "" if there was none yet.
     """
 
     received: str
@@ -89,7 +89,7 @@ LOOK_EVERY_ITERATIONS = 1000
 
 @dataclass
 class ActiveRun:
-    """Run in progress: what its executor (local or Ray Tune) must know, and methods that send events to the watcher.
+    """Run in progress: state that its executor (local or Ray Tune) needs, and methods that send events to the watcher.
 
     Attributes:
         directory: The run's directory.
@@ -97,22 +97,21 @@ class ActiveRun:
         trials: The trials to run, in order; a searcher adds more.
         resumed: Whether the trials are resumed.
         eager: Whether updates that were compiled may run uncompiled on a machine without a compiler.
-        interrupts: Signals by which the user stops the run.
+        interrupts: Signals with which the user stops the run.
         log: Redirection of stdout and stderr to the run's log.
         watch: Receiver of the run's events.
-        owner: This process's ownership of the run's copy in remote storage, None for runs without a copy.
-        errors: Exceptions of failed trials, by name.
-        stopped: Reasons for the early stopping of trials by the scheduler, by trial name.
+        owner: This process's ownership of the run's copy in remote storage; None for runs without a copy.
+        errors: Exceptions of failed trials, by trial name.
+        stopped: Reasons why the scheduler stopped trials early, by trial name.
         why_no_kernels: Reason why the run's machines cannot use the compiled C kernels of updates; "" if they can.
         capacity: Total resources of the Ray cluster, by kind such as "CPU"; {} for the local executor.
-        token: Token by which a trial's process finds out whether it has access to the run's directory; "" for the local
-            executor.
-        disk: Name of the actor that reads and writes the run's directory for processes without access; "" without an
-            actor.
+        token: Token with which a trial's process checks its access to the run's directory; "" for the local executor.
+        disk: Name of the actor that reads and writes the run's directory for processes without access; "" if there is
+            no actor.
         watch_error: Exception raised by the watcher, or None; after an exception, trials save and stop as after an
             interrupt.
         fault: Error, such as a full disk, after which all trials save and stop without counting as failed; or None.
-        warned_of_size: Whether the user was already notified of large result files.
+        warned_of_size: Whether the user has already been told about large result files.
         can_stop: Whether the watcher has received `RunStarted`, but neither `RunStopping` nor `RunFinished`.
     """
 
@@ -172,7 +171,7 @@ class ActiveRun:
             self.tell(RunStopping(self.interrupts.received))
 
     def iterated(self, trial: str, row: Row, *, place: str = "") -> None:
-        """Sends a trial's newest result row to the watcher, and once a note if result files have become large."""
+        """Sends a trial's newest result row to the watcher, and a single note once result files have become large."""
         self.tell(TrialEvent(trial, "RUNNING", row, place=place))
         if self.warned_of_size or row["iteration"] % LOOK_EVERY_ITERATIONS:
             return
@@ -217,14 +216,14 @@ class ActiveRun:
 
     @contextmanager
     def stopping_when_full(self) -> Iterator[None]:
-        """Context manager for the driver's file writes: if the disk is full, leaves the block and stops all trials."""
+        """Context manager for the driver's file writes: a full disk ends the block early and stops all trials."""
         try:
             yield
         except DiskFull as error:
             self.stop_for(error)
 
     def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
-        """Gives a failed trial that is about to restart the status INTERRUPTED, so that the run can be resumed."""
+        """Sets a failed trial that is about to restart to INTERRUPTED, so that the run can be resumed."""
         if self.directory.record(trial).status == "ERROR":
             with self.stopping_when_full():
                 self.directory.mark(trial, "INTERRUPTED")

@@ -1,4 +1,4 @@
-"""Ownership of a run's copy in remote storage: of all processes on all machines, one may change the copy.
+"""Ownership of a run's copy in remote storage: only one process, on any machine, may change the copy.
 
 The folder ``.owners`` of the copy has a record for each owner, named by its generation and a random token. An owner
 rewrites its own record every `RENEW_EVERY_S` seconds. A process that wants to own the copy watches the newest record:
@@ -78,11 +78,11 @@ class OwnerRecord:
     Attributes:
         host: Machine of the owner.
         pid: Id of the owner's process.
-        place: Identifies the boot of the machine and its namespace of process ids.
+        place: Identifies the machine's current boot and the namespace of its process ids.
         started: Time of the takeover, ISO 8601 in UTC.
-        generation: Number of the owner, from 1.
+        generation: Number of the owner, starting at 1.
         renewed: Number of renewals.
-        released: Whether the owner has ended in order.
+        released: Whether the owner released the copy when it ended.
     """
 
     host: str
@@ -95,7 +95,7 @@ class OwnerRecord:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the owner is known to have ended: it has said so, or its process was on this machine."""
+        """Whether the owner is known to have ended: it released the copy, or ran on this machine and is gone."""
         return self.released or (self.place == _place() and not _is_alive(self.pid))
 
     @override
@@ -107,18 +107,18 @@ _RECORD = TypeAdapter(OwnerRecord)
 
 
 def end_without_copy(loss: RunTakenOver) -> None:
-    """Prints the loss of a copy, and ends this process at once."""
+    """Prints that ownership of a copy is lost, and ends this process at once."""
     print(f"Error: {loss}", file=sys.stderr, flush=True)
     end_process(loss)
 
 
 class CopyOwner:
-    """Context manager in which this process owns a run's copy, and renews its record in a thread.
+    """Context manager in which this process owns a run's copy; a thread renews the owner's record.
 
     Args:
         uri: Path or URI of the copy.
-        run: The run's directory, None if it is yet to be fetched.
-        lost: Called, in the thread, when another process has taken over; it usually ends this process.
+        run: The run's directory; None if the run is yet to be fetched.
+        lost: Called in the renewal thread when another process has taken over; usually ends this process.
 
     Attributes:
         uri: Path or URI of the copy.
@@ -170,7 +170,7 @@ class CopyOwner:
             _log.warning("cannot release the copy in storage %s: %s", self.uri, failure)
 
     def confirm(self) -> None:
-        """Confirms that this process owns the copy, before something is written there.
+        """Confirms that this process owns the copy, before anything is written to the copy.
 
         Raises:
             RunTakenOver: Another process has taken over.
@@ -184,7 +184,7 @@ class CopyOwner:
             raise OSError("it cannot be confirmed that this process owns the copy")
 
     def confirm_if_reachable(self) -> None:
-        """Confirms that this process owns the copy, before something is written to the run's directory.
+        """Confirms that this process owns the copy, before anything is written to the run's directory.
 
         While the storage cannot be reached, the run continues in its directory.
 
@@ -197,7 +197,7 @@ class CopyOwner:
             self._ask(asked, timeout_s=PATIENCE_S)
 
     def is_outdated(self) -> bool:
-        """Whether the run was continued from its copy elsewhere, so that the run's directory is older than the copy.
+        """Whether the run was continued elsewhere from its copy, so that the run's directory is older than the copy.
 
         Raises:
             UsageError: The storage cannot be reached.
@@ -209,7 +209,7 @@ class CopyOwner:
             raise UsageError(f"cannot reach storage {self.uri}: {error}") from error
 
     def note_content(self, run: Path) -> None:
-        """Records in a run's directory that the copy has the directory's content while this process owns it."""
+        """Records in a run's directory that the copy has the same content while this process owns the copy."""
         write_file(run / SEEN_FILE, "\n".join((*self._seen, self._name)).encode())
 
     def _claim(self) -> None:
@@ -381,12 +381,12 @@ class CopyOwner:
 
 @dataclass(frozen=True)
 class LastOwner:
-    """Owner of a run's copy that is not known to have ended, as another process sees it.
+    """Owner of a run's copy, as another process sees it; the owner is not known to have ended.
 
     Attributes:
         record: The owner's record.
-        renewed_s_ago: Seconds since the last renewal of the record, as far as the clocks of the storage and of this
-            machine agree; 0 if the storage does not know.
+        renewed_s_ago: Seconds since the last renewal of the record, provided that the clocks of the storage and this
+            machine agree; 0 if the storage does not record the time.
     """
 
     record: OwnerRecord
@@ -394,7 +394,7 @@ class LastOwner:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the owner has renewed its record recently. Wrong if the clocks differ by `GONE_AFTER_S`."""
+        """Whether the owner has renewed its record recently; wrong if the machines' clocks differ by `GONE_AFTER_S`."""
         return self.renewed_s_ago < GONE_AFTER_S
 
 

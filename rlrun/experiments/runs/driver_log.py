@@ -1,7 +1,7 @@
-"""Redirection of all output of the process and its libraries into a file, at the level of file descriptors.
+"""Redirection of all output of the process and its libraries to a file, at the level of file descriptors.
 
-Ray's raylet warnings come from C++, workers' output through a thread, Tune's tables through `print`: only a redirection
-of the descriptors catches all of them. The terminal stays open under another descriptor.
+Ray's raylet warnings come from C++, its workers' output from a thread, and Tune's tables from `print`; only redirecting
+the file descriptors catches all of them. The terminal stays open under another descriptor.
 """
 
 from __future__ import annotations

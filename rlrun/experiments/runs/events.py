@@ -1,12 +1,12 @@
 """Events that a run sends to its watcher, the same for the local and the Ray Tune executor.
 
-A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
-`RunStarted`, `RunWaiting` on a cluster without room for a trial, any number of `TrialEvent` (one per iteration and per
-change of status), `TrialNote`, `RunNote`, `TrialAdded` and `RunResources`, `RunStopping` as soon as the user
-interrupts, `RunFinished`. A file with several experiments gives one such sequence for each, one after another. Before
-all sequences come `RunFound` of runs that exist already, `RunMeasuring` and `RunMeasured` of experiments with settings
-``auto``, and `TrialRewound` of a resume from an earlier step. `RunStopping` is sent from a signal handler of that
-thread. If Ray hangs, `RunFinished` is sent from another thread.
+A watcher is a function that takes one event. It is called in the process and thread that called `rlrun.run`, in this
+order: `RunStarted`, `RunWaiting` if a cluster has no room for a trial, any number of `TrialEvent` (one per iteration
+and per change of status), `TrialNote`, `RunNote`, `TrialAdded` and `RunResources`, `RunStopping` as soon as the user
+interrupts, `RunFinished`. A file with several experiments yields one such sequence per experiment. Before all sequences
+come `RunFound` for runs that already exist, `RunMeasuring` and `RunMeasured` for experiments with settings ``auto``,
+and `TrialRewound` for a resume from an earlier step. `RunStopping` is sent from a signal handler of that thread. If Ray
+hangs, `RunFinished` is sent from another thread.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class RunMeasured:
 
 @dataclass(frozen=True)
 class RunFound:
-    """Event: a run, or a directory without a run, exists already under the name of an experiment that is to run.
+    """Event: a run, or a directory without a run, already exists under the name of an experiment that is about to run.
 
     Attributes:
         experiment: Name of the experiment.
         directory: The run's directory.
         text: The state of the run, and what happens to it.
         trials: The run's trials.
-        is_over: Whether the call leaves the run as it is, because nothing of it is left to run.
+        is_over: Whether the call leaves the run as it is, because nothing is left to run.
     """
 
     experiment: str
@@ -82,8 +82,8 @@ class TrialRewound:
     Attributes:
         trial: Name of the trial.
         checkpoint: Directory of the checkpoint.
-        steps: The checkpoint's steps in words.
-        kept: Directory of the later results and checkpoints.
+        steps: The checkpoint's number of steps, formatted with the unit.
+        kept: Directory to which the later results and checkpoints are moved.
     """
 
     trial: str
@@ -101,11 +101,11 @@ class RunStarted:
         directory: The run directory.
         executor: The executor of the trials.
         uses_ray: Whether Ray is started or joined, which takes 5 to 12 s.
-        trials: The trials that will run now, in order; a resumed run leaves finished ones out.
+        trials: The trials that will run now, in order; in a resumed run, without the finished ones.
         resumed: Whether an earlier run is resumed.
         terminal: Stream for a live view. While Ray is used, the process's stdout and stderr are redirected to the run's
             ``driver.log``, so a view must write to this stream; without Ray it is `sys.stdout`.
-        expected: Total number of trials: `trials`, and those that a searcher has still to suggest.
+        expected: Total number of trials: `trials`, and those that a searcher has yet to suggest.
     """
 
     experiment: str
@@ -122,15 +122,15 @@ class RunStarted:
 class RunWaiting:
     """Event: the run waits for nodes of its Ray cluster that have room for its largest trial.
 
-    Sent when the wait begins, when the launches of nodes change, and every 30 seconds.
+    Sent when the wait begins, when the autoscaler's status changes, and every 30 seconds.
 
     Attributes:
         trial: Name of the trial.
-        needs: Its CPUs and GPUs in words.
-        seconds: Seconds so far.
+        needs: The CPUs and GPUs that the trial needs, formatted.
+        seconds: Seconds that the run has waited so far.
         limit_s: Seconds after which the run is refused.
-        starting: Types of the nodes that the cluster's autoscaler is starting, one for each node.
-        failed: Types of nodes that it could not start, with reasons.
+        starting: Types of the nodes that the cluster's autoscaler is starting, one entry per node.
+        failed: Types of the nodes that the autoscaler could not start, with reasons.
     """
 
     trial: str
@@ -152,9 +152,9 @@ class TrialEvent:
         error: Error message, with the user's own traceback if user code raised; "" unless status is ERROR.
         place: Process of the trial, as host:pid; "" if unknown.
         params: The varying settings with this trial's new values, if its population has changed them.
-        stopped_by: Reason of the scheduler for early stopping of the trial; "" without early stopping.
-        stop_reason: Why the trial has stopped: its stop criterion with the value that reached it, a plateau, a hook or
-            the scheduler; "" before.
+        stopped_by: Why the scheduler stopped the trial early; "" if it did not.
+        stop_reason: Why the trial stopped: its stop criterion with the value that reached it, a plateau, a hook or the
+            scheduler; "" if it has not stopped.
     """
 
     trial: str
@@ -180,7 +180,7 @@ class TrialAdded:
 
 @dataclass(frozen=True)
 class RunResources:
-    """Event: resources in use by the running trials, sent every few seconds while trials run on Ray.
+    """Event: the resources that running trials use, sent every few seconds while trials run on Ray.
 
     Attributes:
         cpus_used: CPUs reserved for trials and their workers.

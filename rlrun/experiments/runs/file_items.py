@@ -1,4 +1,4 @@
-"""Listing of the files and checkpoints in a run's or trial's directory, to find what a copy of it has to update."""
+"""Listing of the files and checkpoints in a run's or trial's directory, to find changes since the last copy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def items_of(directory: Path) -> dict[str, Item]:
 
 
 def item_of(file: Path) -> Item:
-    """Creates the entry of one file for a directory listing.
+    """Creates the entry for one file in a directory listing.
 
     Raises:
         FileNotFoundError: The file does not exist.

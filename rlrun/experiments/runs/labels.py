@@ -27,20 +27,20 @@ class Labels:
     """Labels of a run: tags and a note, set by the user.
 
     Attributes:
-        tags: Words by which runs are selected, in the order in which they were given.
-        note: Free text, "" for none.
+        tags: Words by which runs are selected, in the order in which they were added.
+        note: Free text; "" for no note.
     """
 
     tags: tuple[str, ...] = ()
     note: str = ""
 
     def changed(self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None) -> Labels:
-        """Returns a copy of the labels with tags added or removed, or with another note.
+        """Returns a copy of the labels with tags added or removed, or with a new note.
 
         Args:
             add: Tags to add.
             remove: Tags to remove.
-            note: New note, None for the present one.
+            note: New note; None to keep the present one.
 
         Raises:
             UsageError: A new tag is not a plain word, or a tag to remove does not exist.

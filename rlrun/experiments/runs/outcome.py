@@ -21,7 +21,7 @@ NoFaultOfATrial = DiskFull | RayEnded
 def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] | None = None) -> TrainingFailed | None:
     """Error that describes the incomplete trials of runs; None if all trials are complete.
 
-    The message has the error of each trial, and the command that resumes those that have not ended.
+    The message contains the error of each trial, and the command that resumes the trials that have not ended.
 
     Args:
         trials: All trials of the runs.
@@ -53,9 +53,9 @@ def call_failure(
     Args:
         trials: All trials of the runs.
         left: Commands that continue the runs which have not ended.
-        signal: Name of the signal by which the user stopped the runs, "" if there was none.
-        fault: Another cause for which the runs stopped, such as a full disk; or None.
-        errors: Exceptions of trials, by directory.
+        signal: Name of the signal with which the user stopped the runs; "" if there was none.
+        fault: Another reason why the runs stopped, such as a full disk; or None.
+        errors: Exceptions of trials, by trial directory.
     """
     if fault is not None:
         return with_resume_advice(fault, left)
@@ -83,7 +83,7 @@ def _joined(commands: Sequence[str]) -> str:
 
 
 def resume_commands(runs: Sequence[Path]) -> str:
-    """Shell commands that resume runs one after the other.
+    """Shell commands that resume runs, one after the other.
 
     Args:
         runs: Directories of the runs.

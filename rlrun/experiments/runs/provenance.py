@@ -20,7 +20,7 @@ _CPUS = Path("/proc/cpuinfo")
 def typed_command(words: Sequence[str]) -> str:
     """Command line as typed, with secret values of `--set` masked.
 
-    A value is a secret if its name has one of the words key, token, secret and password.
+    A value is secret if one of the words in its name is key, token, secret or password.
 
     Examples:
         >>> typed_command(["rlrun", "train", "--set", "loggers.wandb.api_key=abc", "--set=config.max_tokens=5"])
@@ -51,10 +51,10 @@ def is_secret_name(name: str) -> bool:
 
 
 def commits(folders: Iterable[Path]) -> dict[str, str]:
-    """Commits checked out in the git repositories that contain given folders, by repository.
+    """Commits checked out in the git repositories that contain the given folders, by repository.
 
-    Git's files are read directly, since running git is slow in a large repository. So uncommitted changes are not
-    noticed.
+    Git's files are read directly, since running git is slow in a large repository. Uncommitted changes are therefore
+    not noticed.
 
     Args:
         folders: The folders.
@@ -103,7 +103,7 @@ def _commit_in(text: str) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Description of this machine: CPU with number of cores, and GPUs, as reported by the system."""
+    """Description of this machine as reported by the system: CPU, number of cores, and GPUs."""
     gpus = [_field(file, "Model") for file in sorted(_NVIDIA.glob("*/information"))]
     cpu = _field(_CPUS, "model name") or platform.processor() or platform.machine()
     return {"cpu": f"{os.cpu_count()} x {cpu}", "gpu": ", ".join(gpus) or "none"}

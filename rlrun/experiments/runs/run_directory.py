@@ -1,8 +1,8 @@
 """Directory of a run: table of trials, lock, and results.
 
 ``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions, commits), ``spec.yaml`` (the resolved
-experiment), ``driver.log`` and a directory for each trial. The directory is self-contained: it can be moved, and a
-resume needs no file outside it.
+experiment), ``driver.log`` and a directory for each trial. The directory is self-contained: it can be moved, and
+resuming the run needs no file outside of it.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ class RunTable:
     Attributes:
         experiment: Name of the experiment.
         created: Time of the run's start, ISO 8601 in UTC.
-        command: The command as typed, without values of `--set` that are secrets.
+        command: The command as typed, with secret values of `--set` masked.
         executor: Executor with which the run was first started; a resume may use another.
-        import_paths: Folders on the import path outside the Python installation, such as that of the spec file.
+        import_paths: Folders on the import path outside the Python installation, such as the spec file's folder.
         versions: Versions of Python and of important packages.
         trials: Names of the run's trials so far, in order; also the names of their directories.
         copy: Path or URI of a copy of the run's directory, or None.
-        from_checkpoint: The checkpoint whose weights new trials start with, or None.
+        from_checkpoint: The checkpoint from whose weights new trials start, or None.
         after: Name of the run in the same folder whose final weights each seed starts from, or None.
         commits: Commits that were checked out in the git repositories of rlrun, of the spec and of the current folder.
         machine: The CPU and the GPUs of the machine that started the run.
-        first_stop: Bounds of the stop criteria before the run was first extended; {} if it has not been.
-        shards: Number of shards into which the trials are divided, None without shards.
+        first_stop: Bounds of the stop criteria before the run was first extended; {} if it was never extended.
+        shards: Number of shards into which the trials are divided; None if they are not.
         format: Version of the format of run.json.
     """
 
@@ -110,8 +110,8 @@ class RunDirectory:
     Attributes:
         path: Absolute path of the run's directory.
         table: Content of run.json.
-        shard: The shard that this process trains, None if it trains the whole run. All methods for trials are then
-            about the shard's trials alone.
+        shard: The shard that this process trains; None if it trains the whole run. With a shard, all methods for trials
+            cover only the shard's trials.
     """
 
     def __init__(self, path: Path, table: RunTable, shard: Shard | None = None) -> None:
@@ -159,7 +159,7 @@ class RunDirectory:
     ) -> RunDirectory:
         """Creates a new run in an existing directory, with all trials PENDING.
 
-        The arguments are those of `create`, and `shards`, the number of shards into which the trials are divided.
+        The arguments are those of `create`, plus `shards`, the number of shards into which the trials are divided.
 
         Raises:
             UsageError: Another process has created a run there, or is about to.
@@ -240,7 +240,7 @@ class RunDirectory:
             return experiment
 
     def spec(self) -> tuple[dict[str, Any], str]:
-        """Loads the experiment's entry in the run's spec.yaml, and the file's text without its digest.
+        """Loads the experiment's entry in the run's spec.yaml, and the text of the file without its digest.
 
         Raises:
             RunDamaged: spec.yaml is missing, not valid, or altered.
@@ -334,7 +334,7 @@ class RunDirectory:
         return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.trial_names]
 
     def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
-        """Overwrites the status in a trial's record, on behalf of the trial's process, which could not record it.
+        """Overwrites the status in a trial's record on behalf of the trial's process, which could not write it itself.
 
         Args:
             name: Name of the trial.
@@ -349,8 +349,8 @@ class RunDirectory:
     def settle(self) -> None:
         """Marks trials as INTERRUPTED if their process ended without recording a status.
 
-        After Ray has stopped, the trials' processes may need a moment to end, for which all trials together are awaited
-        `CLAIM_TIMEOUT_S`. A trial that another process is running is skipped.
+        After Ray has stopped, the trials' processes may need a moment to end; this method waits up to `CLAIM_TIMEOUT_S`
+        seconds in total. A trial that another process is running is skipped.
         """
         deadline = time.monotonic() + CLAIM_TIMEOUT_S
         for trial in self.results():
@@ -377,16 +377,16 @@ class RunDirectory:
             directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
 
     def discard_if_empty(self) -> None:
-        """Removes the run's directory if no trial has a result; shards leave it to the others."""
+        """Removes the run's directory if no trial has a result; a shard leaves it in place for the others."""
         if self.shard is None and all(read_last_row(self.path / name) is None for name in self.trial_names):
             remove_directory(self.path)
 
     def locked(self) -> AbstractContextManager[None]:
-        """Context manager that locks the run, or the shard, for this process, until it ends, even by a kill.
+        """Context manager that locks the run, or the shard, for this process; a kill releases the lock too.
 
         Raises:
-            UsageError: Another process is running it already.
-            OutOfResources: The directory cannot be written.
+            UsageError: Another process is already running the run or the shard.
+            OutOfResources: The directory is not writable.
         """
         return run_lock(self.path, self.shard)
 
@@ -429,7 +429,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def directory_name(name: str) -> str:
-    """Name of the directory of the first run with a given name, which may contain other characters than file names.
+    """Directory name for the first run with a given name, which may contain characters that file names must not.
 
     Examples:
         >>> directory_name("pole.first"), directory_name("my run/7")
@@ -439,7 +439,7 @@ def directory_name(name: str) -> str:
 
 
 def make_folder(path: Path, what: str = "runs folder") -> None:
-    """Creates a folder and those that contain it, where they are missing.
+    """Creates a folder, and any missing parent folders.
 
     Args:
         path: The folder.

@@ -2431,7 +2431,7 @@ class ES(_ES):
         """
 
 class FilteredBC(_FilteredBC):
-    """Filtered behavioral cloning: maximum likelihood of the actions of the best episodes of each batch."""
+    """Filtered behavioral cloning: maximum likelihood of the actions in each batch's best episodes."""
     def __init__(
         self,
         config: FilteredBCConfig | None = None,
@@ -2467,7 +2467,7 @@ class FilteredBC(_FilteredBC):
         minibatch_size: int = 64,
         best_share: float = 0.1,
     ) -> None:
-        """Filtered behavioral cloning: maximum likelihood of the actions of the best episodes of each batch.
+        """Filtered behavioral cloning: maximum likelihood of the actions in each batch's best episodes.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4383,7 +4383,7 @@ class QLearning(_QLearning):
         """
 
 class QMIX(_QMIX):
-    """Monotonic value factorization: a mixing network of the members' Q values (arXiv:1803.11485)."""
+    """Monotonic value factorization: a mixing network combines the members' Q values (arXiv:1803.11485)."""
     def __init__(
         self,
         config: QMIXConfig | None = None,
@@ -4424,7 +4424,7 @@ class QMIX(_QMIX):
         epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (50000, 0.05)),
         mixer_hidden: int = 32,
     ) -> None:
-        """Monotonic value factorization: a mixing network of the members' Q values (arXiv:1803.11485).
+        """Monotonic value factorization: a mixing network combines the members' Q values (arXiv:1803.11485).
 
         Args:
             config: Parsed settings, instead of settings by name.

@@ -69,7 +69,7 @@ def catalog() -> str:
         "# ruff: noqa: E501",
         "from typing import NamedTuple",
         "class Listed(NamedTuple):",
-        '    """An algorithm: name of its class, supported kinds of action spaces, first line of its docstring."""',
+        '    """Algorithm in the catalog: name, supported kinds of action spaces, first line of the docstring."""',
         "    name: str",
         "    acts_in: tuple[str, ...]",
         "    summary: str",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Listed(NamedTuple):
-    """An algorithm: name of its class, supported kinds of action spaces, first line of its docstring."""
+    """Algorithm in the catalog: name, supported kinds of action spaces, first line of the docstring."""
 
     name: str
     acts_in: tuple[str, ...]
@@ -146,7 +146,7 @@ CATALOG = {
     "filtered_bc": Listed(
         "FilteredBC",
         EVERY_KIND,
-        "Filtered behavioral cloning: maximum likelihood of the actions of the best episodes of each batch.",
+        "Filtered behavioral cloning: maximum likelihood of the actions in each batch's best episodes.",
     ),
     "flashsac": Listed(
         "FlashSAC",
@@ -257,7 +257,7 @@ CATALOG = {
     "qmix": Listed(
         "QMIX",
         ("Discrete",),
-        "Monotonic value factorization: a mixing network of the members' Q values (arXiv:1803.11485).",
+        "Monotonic value factorization: a mixing network combines the members' Q values (arXiv:1803.11485).",
     ),
     "qtopt": Listed(
         "QTOpt",

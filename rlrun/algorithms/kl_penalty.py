@@ -25,7 +25,7 @@ RAISED, LOWERED = 1.5, 0.5
 
 
 def with_kl_penalty(flow: Flow[Any], config: KLPenaltyConfig, trainee: Trainee) -> Flow[Any]:
-    """Extends a dataflow with the weight of the KL penalty: as a column of batches, and adapted after each update.
+    """Extends a dataflow with the KL penalty's weight, added to batches as a column and adapted after each update.
 
     Args:
         flow: Dataflow with exactly one `ConcatBatches` and one `TrainOnBatch`.
@@ -43,13 +43,13 @@ def with_kl_penalty(flow: Flow[Any], config: KLPenaltyConfig, trainee: Trainee) 
 
 
 class KLPenalty(StatefulOperator):
-    """Adds the present weight of the KL penalty to a batch, as a column.
+    """Adds the current weight of the KL penalty to a batch, as a column.
 
     Args:
         coeff: Initial weight.
 
     Attributes:
-        coeff: Present weight.
+        coeff: Current weight.
     """
 
     declared_metrics = (KL_PENALTY_COEFF,)
@@ -69,7 +69,7 @@ class KLPenalty(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the present weight."""
+        """Returns the current weight as a metric."""
         return {KL_PENALTY_COEFF.name: self.coeff}
 
     @override
@@ -82,13 +82,13 @@ class KLPenalty(StatefulOperator):
 
 
 class AdaptKLPenalty(Operator):
-    """Adapts the weight of the KL penalty after each update, so that the mean KL divergence is near a target.
+    """Adapts the weight of the KL penalty after each update, so that the mean KL divergence stays near a target.
 
     Args:
         trainee: The policy in training.
         penalty: Operator with the weight.
-        target: Mean KL divergence over the minibatches of an update. The weight rises above twice the target, and falls
-            below half of it.
+        target: Mean KL divergence over the minibatches of an update. The weight is raised if the divergence exceeds
+            twice the target, and lowered if it is below half the target.
 
     Source:
         Schulman et al., arXiv:1707.06347, section 4.

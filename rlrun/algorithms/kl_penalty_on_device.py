@@ -11,7 +11,7 @@ from rlrun.engine.flow.flow import Operator
 
 
 class KLPenaltyOnDevice(Operator):
-    """Adds the present weight of the KL penalty to a batch on a device; see `KLPenalty`, which holds the weight."""
+    """Adds the current weight of the KL penalty to a batch on a device; see `KLPenalty`, which holds the weight."""
 
     declared_metrics = KLPenalty.declared_metrics
 
@@ -25,5 +25,5 @@ class KLPenaltyOnDevice(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the present weight."""
+        """Returns the current weight as a metric."""
         return self.sibling.metrics()

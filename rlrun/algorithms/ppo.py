@@ -107,7 +107,7 @@ class PPO(Algorithm[PPOConfig]):
     @property
     @override
     def mode(self) -> RolloutMode:
-        """Way to collect rollouts: in synchronous rounds of all workers, or one by one if `asynchronous` is set."""
+        """Collection mode: synchronous rounds of all workers, or rollouts one by one if `asynchronous` is set."""
         return "async" if self.config.asynchronous else "sync"
 
     @override

@@ -56,21 +56,21 @@ def critic_spec(
 class ActorQNets(nn.Module):
     """Torch module of critics, other networks such as an actor, and optionally an entropy temperature.
 
-    The parameters of each of them are contiguous in the flat parameter vector.
+    The parameters of each network are contiguous in the flat parameter vector.
 
     Args:
         critics: Specs of the critics.
         others: Specs of the other networks by name; a sequence of specs creates a list of networks.
         model: Settings of all networks.
-        seed: Seed of the initial weights.
+        seed: Seed for the initial weights.
         initial_alpha: Initial temperature; None for no temperature.
         scalars: Initial values of additional learned scalars, by name.
         network: Function that creates a network from its spec.
 
     Attributes:
-        critics: Critic networks. The other networks are attributes too, by their names.
-        log_alpha: Logarithm of the entropy temperature, [1]; None if there is no temperature. The additional scalars
-            [1] are attributes too, by their names.
+        critics: Critic networks. The other networks are attributes under their own names.
+        log_alpha: Logarithm of the entropy temperature, [1]; None if there is no temperature. The additional scalars,
+            [1] each, are also attributes under their own names.
 
     Raises:
         UsageError: If the model is a custom network.

@@ -1,4 +1,4 @@
-"""Gaussian actions of a bounded Box, clipped to the bounds (NumPy)."""
+"""Gaussian actions in a bounded Box, clipped to the bounds (NumPy)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from rlrun.engine.policy.fragment_collector import Execution, FragmentCollector,
 
 
 class CriticValues(Recording):
-    """Adds Q values to a worker's rollouts: of greedy actions, [T + 1, B], and of the actions taken, [T, B].
+    """Adds the Q values of greedy actions, [T + 1, B], and of the actions taken, [T, B], to a worker's rollouts.
 
     Both are computed at the end of a fragment (T steps of B parallel envs), each in one forward pass.
 
@@ -33,7 +33,7 @@ class CriticValues(Recording):
 
     @override
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the critic's forward pass by an equivalent implementation, such as C kernels."""
+        """Replaces the critic's forward pass with an equivalent implementation, such as C kernels."""
         self.critic = execution(self.critic)
 
     @override

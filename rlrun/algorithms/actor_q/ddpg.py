@@ -1,4 +1,4 @@
-"""DDPG: off-policy deterministic policy gradient with a replay buffer and target networks; TD3, with twin critics."""
+"""DDPG: off-policy deterministic policy gradient with a replay buffer and target networks; TD3 adds twin critics."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class DeterministicPolicy(ActorQPolicy):
-    """Policy of a deterministic actor and its Q functions (critics).
+    """Policy with a deterministic actor and Q functions (critics).
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
         critic: Function that creates the spec of each critic.
         extra: Function that creates the specs of additional networks, by name.
 

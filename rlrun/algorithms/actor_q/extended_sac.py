@@ -41,7 +41,7 @@ WeightProjection = Literal["dense", "dense_and_norms"]
 
 
 class ExtendedModelConfig(SoftModelConfig):
-    """Settings of the networks of an actor and its critics, optionally with batch normalization or residuals."""
+    """Network settings for an actor and its critics, optionally with batch normalization or residual layers."""
 
     critic_hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the critics' dense layers, where the actor has others; null for `hiddens`."""
@@ -135,7 +135,7 @@ class ExtendedSACConfig(SACConfig):
 
     @property
     def is_joint(self) -> bool:
-        """Whether recorded and next actions go through the critics in one pass, for the sake of batch normalization."""
+        """Whether the critics evaluate recorded and next actions in one pass, which batch normalization then covers."""
         return self.joint_targets or self.model.batch_norm
 
     @model_validator(mode="after")
@@ -188,7 +188,7 @@ class ExtendedSAC(SAC):
 
     @override
     def in_env(self, env: EnvConfig) -> Self:
-        """Returns the algorithm with the discount factor that `gamma: auto` stands for."""
+        """Returns the algorithm with `gamma: auto` replaced by the discount factor for the env."""
         if self.config.gamma != "auto":
             return self
         return type(self)(self.config.replace(gamma=automatic_gamma(time_limit(env))))
@@ -197,7 +197,8 @@ class ExtendedSAC(SAC):
     def objectives(self, policy: Policy) -> list[Objective]:
         """SAC's objectives, each with a separate optimizer.
 
-        The losses also update the running normalization statistics of the networks. If enabled, weights are projected.
+        The losses also update the running normalization statistics of the networks. Weights are projected if the
+        settings ask for it.
         """
         config = self.config
         adam = Adam(beta_1=config.adam_beta_1)
@@ -230,7 +231,7 @@ class ExtendedSAC(SAC):
 
 
 def automatic_gamma(steps: int | None) -> float:
-    """Discount factor of `gamma: auto` for a time limit in steps; None for no limit.
+    """Discount factor that `gamma: auto` selects for a time limit in steps, or for no limit (None).
 
     Examples:
         >>> [automatic_gamma(steps) for steps in (50, 200, 1000, None)]
@@ -249,12 +250,12 @@ def running_statistics(parameters: FlatParameters, prefix: str) -> tuple[str, ..
 
 
 def projections(parameters: FlatParameters, prefix: str, kind: WeightProjection | None) -> tuple[Projection, ...]:
-    """Projections of the dense layers' weights and, if asked for, of the normalizations' scales and shifts.
+    """Projections of the dense layers' weights and, depending on `kind`, of the normalization scales and shifts.
 
     Args:
         parameters: The parameters of all networks.
         prefix: Prefix of the names of the parameters to project.
-        kind: Which parameters are projected; None for none.
+        kind: Which parameters are projected; None for no projections.
     """
     if kind is None:
         return ()

@@ -1,4 +1,4 @@
-"""Maximum-entropy policies of SAC's presets: other layers, distributional critics, or no target networks (torch)."""
+"""Maximum-entropy policies for SAC's presets, such as those with distributional critics or without targets (torch)."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 
 class ExtendedSoftPolicy(SoftPolicy):
-    """Policy of a stochastic actor whose critics may estimate distributions, use dropout, or have no target networks.
+    """Policy with a stochastic actor, and with critics that may be distributional, use dropout, or lack targets.
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: The settings require continuous actions, but actions are Discrete; see `SoftPolicy`.
@@ -83,7 +83,7 @@ class ExtendedSoftPolicy(SoftPolicy):
 
 
 def needs_continuous_actions(config: ExtendedSACConfig) -> str:
-    """Name of a setting that Discrete actions do not support; "" if the settings name none."""
+    """Name of an enabled setting that Discrete actions do not support; "" if there is none."""
     asked = {
         "num_quantiles": config.num_quantiles is not None,
         "num_bins": config.num_bins is not None,
@@ -94,7 +94,7 @@ def needs_continuous_actions(config: ExtendedSACConfig) -> str:
 
 
 def returns_of(config: ExtendedSACConfig) -> ExpectedReturn:
-    """Creates the meaning of the critics' outputs: expectations, quantiles or categorical distributions."""
+    """Creates the interpretation of the critics' outputs: expectations, quantiles or categorical distributions."""
     if config.num_bins is not None:
         return Categories(config.num_bins, *config.support)
     return EXPECTED_RETURN if config.num_quantiles is None else Quantiles(config.dropped_per_critic)
@@ -133,10 +133,11 @@ class JointNetworks(SquashedNetworks):
     """Tanh-Gaussian actor, and critics with batch normalization, which see recorded and next actions in one pass.
 
     Attributes:
-        has_targets: Whether target values come from target networks, in a joint pass of their own, instead of the
-            critics themselves (CrossQ). The pass normalizes by the minibatch's statistics, and moves no running ones.
+        has_targets: Whether target values come from target networks, evaluated in a separate joint pass, instead of
+            from the critics themselves (CrossQ). The pass normalizes by the minibatch's statistics, and does not update
+            the running ones.
         joint_actor: Whether the actor's loss normalizes by the statistics of recorded and next observations
-            (FlashSAC, arXiv:2604.04539), instead of recorded ones alone.
+            (FlashSAC, arXiv:2604.04539), instead of recorded observations alone.
 
     Source:
         Bhatt et al., "CrossQ: batch normalization in deep reinforcement learning for greater sample efficiency and
@@ -148,7 +149,7 @@ class JointNetworks(SquashedNetworks):
 
     @override
     def actor_outputs(self, present: Any, batch: SampleBatch) -> Tensor:
-        """Actor outputs [rows, steps, num_outputs], with next observations in the same pass if `joint_actor`."""
+        """Actor outputs [rows, steps, num_outputs], with next observations in the same pass if `joint_actor` is set."""
         if not self.joint_actor:
             return super().actor_outputs(present, batch)
         both = map_tree(lambda *halves: torch.cat(halves), present, self.networks.following(batch))
@@ -183,7 +184,7 @@ class JointNetworks(SquashedNetworks):
 
 @dataclass(frozen=True)
 class Quantiles(ExpectedReturn):
-    """Meaning of the critics' outputs: each critic estimates quantiles of the return (TQC).
+    """Interpretation of the critics' outputs: each critic estimates quantiles of the return (TQC).
 
     Attributes:
         dropped: Number of quantiles per critic that targets omit, namely the largest ones after pooling.
@@ -215,7 +216,7 @@ class Quantiles(ExpectedReturn):
 
 @dataclass(frozen=True)
 class Categories(ExpectedReturn):
-    """Meaning of the critics' outputs: logits of K evenly spaced returns (C51's categorical distributions).
+    """Interpretation of the critics' outputs: logits of K evenly spaced returns (C51's categorical distributions).
 
     Attributes:
         number: Number of returns, K.

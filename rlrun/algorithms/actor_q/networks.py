@@ -160,7 +160,7 @@ class ActorQNetworks:
         return self.drawn(values, batch).amin(0)
 
     def drawn(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Target values [critics, rows, steps, ...], infinite for critics that targets leave out (REDQ)."""
+        """Target values [critics, rows, steps, ...], with infinity for critics that targets do not use (REDQ)."""
         if DRAWN_CRITICS not in batch:
             return values
         left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0
@@ -277,7 +277,7 @@ def drawn_units(
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
-    """Action masks at the steps that a loss uses, as a dict with the observations' keys; empty without masks."""
+    """Action masks at the steps that a loss uses, as a dict with the observations' keys; empty if there are none."""
     if not isinstance(observations, ObservationSequences):
         mask = mask_of(observations)
         return {} if mask is None else {ACTION_MASK: mask}

@@ -1,4 +1,4 @@
-"""Base class of policies with critics of continuous actions: DDPG, TD3, SAC, QT-Opt, MADDPG (torch)."""
+"""Base class of policies whose critics evaluate continuous actions: DDPG, TD3, SAC, QT-Opt, MADDPG (torch)."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class SAC(Algorithm[SACConfig]):
         return self.learn_from(replay, fragments, replay_updates(replay, trainee, self.config), trainee)
 
     def make_replay(self, trainee: Trainee) -> Replay:
-        """Creates the replay buffer: of transitions, or of sequences for recurrent networks."""
+        """Creates the replay buffer, which holds transitions, or sequences for recurrent networks."""
         config = self.config
         return trainee.make_replay(
             config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None

@@ -22,8 +22,8 @@ class MeasureReturns(StatefulOperator):
 
     Args:
         gamma: Discount factor.
-        bounds: Smallest and largest scaled return; infinite for none. A bound has no effect on returns of the other
-            sign.
+        bounds: Smallest and largest scaled return; infinite for no bounds. A bound has no effect on returns of the
+            other sign.
 
     Source:
         XQC, arXiv:2509.25174, and for the bound FlashSAC, arXiv:2604.04539.
@@ -42,7 +42,7 @@ class MeasureReturns(StatefulOperator):
 
     @property
     def scale(self) -> float:
-        """Divisor of rewards: the standard deviation of returns, or more so that scaled ones stay within the bounds."""
+        """Divisor for rewards: the standard deviation of returns, or more to keep scaled returns within the bounds."""
         (low, high), (lowest, highest) = self.bounds, self._extremes
         fitting = [lowest / low if low < 0 else 0.0, highest / high if high > 0 else 0.0]
         return max(float(np.sqrt(self._moments.variance + EPSILON)), *fitting)

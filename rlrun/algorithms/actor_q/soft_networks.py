@@ -31,7 +31,7 @@ class Soft(NamedTuple):
         values: Value of a sampled action (by default the minimum over the critics), or the exact expectation over all
             actions, [S, L]. For next actions with distributional critics: the M returns that targets keep, [M, S, L].
         actions: The sampled actions, [S, L, D]; None with exact expectations.
-        probabilities: Probabilities of the returns in `values`, [M, S, L]; None for equal ones.
+        probabilities: Probabilities of the returns in `values`, [M, S, L]; None for equal probabilities.
         moved: Updated running statistics of batch normalization, by parameter name; usually empty.
     """
 
@@ -57,7 +57,7 @@ class Residuals(NamedTuple):
 
 
 class ExpectedReturn:
-    """Meaning of the critics' outputs: each critic estimates the expected return by one number.
+    """Interpretation of the critics' outputs: each critic estimates the expected return as a single number.
 
     Subclasses give the outputs another meaning, such as quantiles of the return.
     """
@@ -71,11 +71,11 @@ class ExpectedReturn:
 
         Args:
             networks: The networks.
-            values: Outputs of the C target critics, [C, S, L], or [C, S, L, K] if each has several.
+            values: Outputs of the C target critics, [C, S, L], or [C, S, L, K] if each has K outputs.
             batch: The minibatch.
 
         Returns:
-            The returns, [S, L], or M of them, [M, S, L]; and their probabilities, None for equal ones.
+            The returns, [S, L], or M of them, [M, S, L]; and their probabilities, or None if all are equal.
         """
         return networks.target_minimum(values, batch), None
 
@@ -83,9 +83,9 @@ class ExpectedReturn:
         """Half the squared errors of values [critics, rows, steps] with respect to targets [rows, steps].
 
         Args:
-            values: Outputs of the C critics, [C, S, L], or [C, S, L, K] if each has several.
+            values: Outputs of the C critics, [C, S, L], or [C, S, L, K] if each has K outputs.
             targets: Targets, [S, L], or M of them, [M, S, L].
-            probabilities: Probabilities of M targets, [M, S, L]; None for equal ones.
+            probabilities: Probabilities of M targets, [M, S, L]; None for equal probabilities.
         """
         errors = values - targets
         return Residuals(0.5 * errors.square().sum(0), values, errors)
@@ -101,7 +101,7 @@ class SoftNetworks(ABC):
     Attributes:
         networks: Actor, critics and target critics.
         default_target_entropy: Target entropy of the action space in nats, without action masks.
-        returns: Meaning of the critics' outputs.
+        returns: Interpretation of the critics' outputs.
     """
 
     networks: ActorQNetworks
@@ -141,7 +141,7 @@ class SoftNetworks(ABC):
 
     @abstractmethod
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Log-probabilities and target Q values of the actor's actions at the next observations; no gradients."""
+        """Log-probabilities and target Q values of the actor's actions at the next observations, without gradients."""
 
 
 @dataclass(frozen=True)

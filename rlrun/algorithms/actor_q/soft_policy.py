@@ -46,12 +46,12 @@ ActorFactory = Callable[[ObservationTree, CriticsModelConfig, int, LogStds | Non
 
 
 class SoftPolicy(ActorQPolicy):
-    """Policy of a stochastic actor over a bounded Box or Discrete actions, with Q functions.
+    """Policy with a stochastic actor for a bounded Box or Discrete actions, and with Q functions.
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
         critic: Function that creates the spec of each critic.
         extra: Function that creates the specs of additional networks, by name.
         actor: Function that creates the actor's spec.
@@ -61,8 +61,8 @@ class SoftPolicy(ActorQPolicy):
 
     Attributes:
         default_target_entropy: Target entropy in nats if the settings have none: minus the number of continuous actions
-            (arXiv:1812.05905, appendix D), or 0.98 of the uniform distribution's entropy for Discrete actions
-            (arXiv:1910.07207, appendix). Action masks lower the entropy of Discrete actions, see
+            (arXiv:1812.05905, appendix D), or 0.98 times the uniform distribution's entropy for Discrete actions
+            (arXiv:1910.07207, appendix). Action masks lower the entropy of Discrete actions; see
             `ChoiceNetworks.target_entropy`.
 
     Raises:

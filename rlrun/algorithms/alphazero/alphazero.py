@@ -307,15 +307,15 @@ def points_of(
     Each side moves first in every other game. Both sides use equal search settings, without root noise.
 
     Args:
-        mine: Leaf evaluation (priors and values of positions) of the scored network.
-        theirs: Leaf evaluation of the opponent.
+        mine: Leaf evaluation (priors and values of positions) by the network that is scored.
+        theirs: Leaf evaluation by the opponent.
         game: A game of two players.
         games: Number of games.
-        simulations: Simulations before each move.
+        simulations: Number of simulations before each move.
         settings: Settings of the tree search.
-        temperature: Temperature of the first moves, see `draw_actions`.
+        temperature: Temperature for the first moves; see `draw_actions`.
         exploring_moves: Number of initial moves that are sampled; in later moves the most visited action is chosen.
-        generator: Random generator of the sampled moves.
+        generator: Random generator for sampling moves.
     """
     states, points, move = game.first(games), 0.0, 0
     side = np.where(np.arange(games) % 2, -1.0, 1.0)  # as which player the first prediction plays

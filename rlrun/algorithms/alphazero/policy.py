@@ -24,7 +24,7 @@ class SearchingPolicy(ActorCriticPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings of AlphaZero.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
         world: Description of the multi-agent env, with the rules of its game.
     """
 

@@ -11,7 +11,7 @@ BAR = "ranked/bar"
 
 
 class RankedGame:
-    """One-player game with the result 1 if its return reaches a threshold, else -1.
+    """One-player game whose result is 1 if its return reaches a threshold, else -1.
 
     The threshold is a percentile of the player's recent returns, so that the player competes against past policies
     (R2, Laterre et al., arXiv:1807.01672). A return equal to the threshold is a win; the paper decides at random.
@@ -20,7 +20,7 @@ class RankedGame:
         game: One-player game whose results are returns.
 
     Attributes:
-        bar: Minimum return of a win; minus infinity before the first returns.
+        bar: Minimum return for a win; minus infinity before the first returns.
     """
 
     def __init__(self, game: ArrayGame) -> None:

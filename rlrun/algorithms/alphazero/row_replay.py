@@ -32,7 +32,7 @@ class RowReplay:
 
     Args:
         config: Settings of the buffer.
-        seed: Seed of the sampling.
+        seed: Seed for sampling.
 
     Attributes:
         config: Settings of the buffer.
@@ -83,7 +83,7 @@ class RowReplay:
         """Samples minibatches [S, 1] uniformly with replacement, with the column `indices` [S].
 
         Args:
-            batch_size: Number of rows of a minibatch.
+            batch_size: Number of rows per minibatch.
             env_steps: Env steps so far; unused, since sampling has no schedule.
             number: Number of minibatches, whose rows are concatenated: S in total.
         """

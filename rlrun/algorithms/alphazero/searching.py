@@ -1,4 +1,4 @@
-"""Acting by Monte Carlo tree search, with priors and values of an actor-critic network (NumPy)."""
+"""Acting by Monte Carlo tree search, with priors and values from an actor-critic network (NumPy)."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class SearchingNetwork:
 
     Args:
         prediction: Policy-value network and game.
-        simulations: Simulations of each search; with 0, the outputs are the network's logits.
+        simulations: Number of simulations in each search; with 0, the outputs are the network's logits.
         settings: Settings of the tree search.
 
     Attributes:
-        simulations: Simulations of subsequent searches.
+        simulations: Number of simulations in subsequent searches.
     """
 
     state_size = 0

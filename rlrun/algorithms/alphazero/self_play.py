@@ -34,7 +34,7 @@ class MoveBySymmetries(StatefulOperator):
     """Data augmentation: transforms observation, mask and visits of each row by a random symmetry of the board.
 
     Args:
-        trainee: The policy in training, with the rules of the game and the root seed of the random symmetries.
+        trainee: The policy in training, with the rules of the game and the root seed for the random symmetries.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -65,7 +65,7 @@ class MoveBySymmetries(StatefulOperator):
 
 
 class RaiseBar(StatefulOperator):
-    """Ranked rewards: sets the win threshold of the next games to a percentile of the newest returns.
+    """Ranked rewards: sets the win threshold for the next games to a percentile of the newest returns.
 
     The threshold is kept with the trainee's `Filters` (running statistics), which workers receive along with the
     weights.
@@ -73,7 +73,7 @@ class RaiseBar(StatefulOperator):
     Args:
         trainee: The policy in training whose threshold is set.
         percentile: Percentile of the returns, 0 to 100.
-        newest: Number of recent returns in the percentile.
+        newest: Number of recent returns from which the percentile is computed.
 
     Source:
         Ranked rewards: Laterre et al., arXiv:1807.01672, section 3.

@@ -38,7 +38,7 @@ class SelfPlaySettings:
     """Settings of self-play.
 
     Attributes:
-        simulations: Simulations before each move.
+        simulations: Number of simulations before each move.
         search: Settings of the tree search.
         temperature: Temperature of sampled moves, with probabilities proportional to visits ** (1 / temperature).
         exploring_moves: Number of initial moves that are sampled; in later moves the most visited action is chosen.
@@ -62,7 +62,7 @@ class SelfPlayConfig(WorkerConfig):
 
 
 def self_playing(config: WorkerConfig, play: SelfPlaySettings) -> SelfPlayConfig:
-    """Creates the config of a self-play worker from a rollout worker's config and the settings of self-play."""
+    """Creates the config of a self-play worker from a rollout worker's config and the self-play settings."""
     fields = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
     return SelfPlayConfig(**fields, play=play)
 

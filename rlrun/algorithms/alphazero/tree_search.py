@@ -1,4 +1,4 @@
-"""Batched Monte Carlo tree search for parallel games: array trees, and one batched leaf evaluation per simulation."""
+"""Batched Monte Carlo tree search for parallel games: trees in arrays, one batched leaf evaluation per simulation."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class BatchedSearch:
         self._choose(self._roots)
 
     def restart(self, games: Indices, states: States) -> None:
-        """Replaces the trees of some games by new trees with positions [n] at the roots."""
+        """Replaces the trees of some games with new trees rooted at positions [n]."""
         self._make_room(1)
         self._roots[games] = self._add(games, states)
         self._choose(self._roots[games])
@@ -154,7 +154,7 @@ class BatchedSearch:
 
         Args:
             simulations: Number of simulations per game.
-            generator: Random generator of the root noise; None for no noise.
+            generator: Random generator for the root noise; None for no noise.
         """
         if generator is not None:
             self._add_noise(generator)

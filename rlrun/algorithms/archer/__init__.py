@@ -1,1 +1,1 @@
-"""ArCHer for dialogue agents: an off-policy critic of whole utterances, and an on-policy actor that chooses tokens."""
+"""ArCHer for dialogue agents: an off-policy critic for whole utterances, and an on-policy actor that chooses tokens."""

@@ -73,7 +73,7 @@ class Archer(Algorithm[ArcherConfig]):
         ]
 
     def critics_loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared errors of two pairs of Q and V functions, over the utterances of S sequences of L tokens.
+        """Squared errors of two pairs of Q and V functions, over the utterances in S sequences of L tokens.
 
         The target of Q is r + gamma V'(s') of the same pair. The target of V is the mean of Q'(s, u) over the current
         actor's utterances: the last choice of an utterance is replaced by the mean over all tokens, and the tokens
@@ -118,7 +118,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Clipped surrogate loss of S sequences of L tokens with utterances' advantages, minus an entropy bonus.
+        """Clipped surrogate loss with advantages of utterances, minus an entropy bonus, over S sequences of L tokens.
 
         The surrogate of a step is the sum over all tokens of min(pi A, clip(pi) A), where A is a token's advantage, and
         its probability pi is clipped to within `clip_param` times the token's probability when the batch was collected
@@ -139,7 +139,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow in which the critics learn from a replay buffer, the actor from the newest rollouts."""
+        """Builds the dataflow: critics learn from a replay buffer, and the actor learns from the newest rollouts."""
         config = self.config
         # The replay's discounts only mark the ends of episodes: gamma is of utterances.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)

@@ -164,8 +164,8 @@ class CopyActorToCritics(StatefulOperator):
     """Copies the layers below the actor's heads to the critics, once, before the first update.
 
     An actor trained by behavior cloning already encodes dialogues. Critics with random parameters would have to learn
-    this from rewards alone; in the paper, too, critics start from a trained language model. Layers whose shapes differ,
-    since the critics observe more than the actor, keep their initial parameters.
+    this from rewards alone; in the paper, too, critics start from a trained language model. Layers whose shapes differ
+    because the critics observe more than the actor keep their initial parameters.
 
     Args:
         trainee: The policy in training, with an `ArcherPolicy`.
@@ -254,7 +254,7 @@ def last_tokens(actions: NDArray[np.int64], end_tokens: Sequence[int] | None) ->
 
 
 def choices(observations: Any, shape: tuple[int, ...]) -> Flags:
-    """Whether more than one token was allowed at each step, by the observations' action masks; True without masks.
+    """Whether more than one token was allowed at each step, according to the action masks; True without masks.
 
     Args:
         observations: Tree of observations [S, L, ...]; any time steps after the first L are ignored.

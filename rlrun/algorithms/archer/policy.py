@@ -1,4 +1,4 @@
-"""Policy of ArCHer: an actor of tokens, and critics of utterances with separate networks (torch)."""
+"""Policy of ArCHer: an actor that chooses tokens, and separate networks as critics of utterances (torch)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ArcherPolicy(ActorCriticPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: Actions are not tokens, or a token that should end utterances does not exist.
@@ -114,7 +114,7 @@ class ArcherOutputs:
 
     @property
     def values(self) -> Tensor:
-        """State values: the smaller of both critics' V, [rows, steps]."""
+        """State values: the smaller of the two critics' V, [rows, steps]."""
         return self.utterance_values().v[:, :, : self.batch["valid"].shape[1]].amin(0)
 
     def utterance_values(self) -> UtteranceValues:
@@ -135,7 +135,7 @@ class ArcherOutputs:
 
 
 def evaluated_tokens(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Minimum over both critics of Q and of V, and the actor's token probabilities; passed to `Learner.evaluate`.
+    """Minima of Q and of V over both critics, and the actor's token probabilities; passed to `Learner.evaluate`.
 
     `q` and `probabilities` have an entry for each possible token at each step, [S, L, A]; `v` for each step, [S, L].
     """

@@ -19,7 +19,7 @@ ACTOR, CRITICS = "policy_", "value_"
 @fixed("rlrun builds actor and critics, which share no layers", shared_value=False, module=None)
 @fixed("tokens are not drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class ArcherModelConfig(ModelConfig):
-    """Settings of the networks of actor and critics, each with a recurrent core that reads the dialogue."""
+    """Network settings for actor and critics, each with a recurrent core that reads the dialogue."""
 
     core: CoreKind = "gru"
     """Recurrent core after the dense layers: `lstm`, `gru`, or `gtrxl`, which attends to the last steps."""
@@ -29,7 +29,7 @@ class ArcherModelConfig(ModelConfig):
 @fixed("utterances are sampled uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
 @fixed("utterances have no goals", hindsight=None)
 class UtteranceReplayConfig(SequenceReplayConfig):
-    """Settings of a replay buffer of token sequences, which also stores the tokens' probabilities when sampled."""
+    """Settings of a replay buffer of token sequences, with the log-probability of each token when it was sampled."""
 
     extra_columns: ClassVar[tuple[str, ...]] = ("logp",)
 

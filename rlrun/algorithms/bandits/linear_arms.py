@@ -23,13 +23,13 @@ SPREADS = "spreads"
 
 
 class LinearArms:
-    """Network for action selection in a linear bandit: outputs x^T theta (mean reward) and S^T x of each arm.
+    """Network for action selection in a linear bandit: outputs x^T theta (mean reward) and S^T x for each arm.
 
     The features are x, the coefficients theta, and the inverse Gram matrix S S^T, so S^T x gives the uncertainty of the
     mean; see `RidgeRegressions`.
 
     With one shared regression, observations are features of each arm, [A, D]. With a regression per arm, they are a
-    context [D], or a Discrete context encoded as one-hot.
+    context [D], or a one-hot encoded Discrete context.
 
     Args:
         regressions: Number of regressions M: one per arm, or 1 if shared.
@@ -113,7 +113,7 @@ class ArmExploration(Exploration):
         return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
 
     def chosen(self, heads: AnyHeads, noise: Floats) -> Actions:
-        """Argmax over the arms of the expected reward plus the weighted bonus, [envs]."""
+        """Arm with the largest sum of expected reward and weighted bonus, [envs]."""
         result: Actions = (heads["outputs"] + self.weight * self.added(heads[SPREADS], noise)).argmax(-1)
         return result
 

@@ -35,7 +35,7 @@ class LinearBanditConfig(AlgorithmConfig):
     """Settings of linear bandits.
 
     Each update uses `num_workers * num_envs_per_worker * rollout_fragment_length` pulls, 1 by default. With more pulls,
-    the arms pulled between two updates are chosen without knowing each other's rewards.
+    all arms pulled between two updates are chosen before any of their rewards is known.
     """
 
     ridge: PositiveFloat = 1.0
@@ -49,7 +49,7 @@ class LinearBanditConfig(AlgorithmConfig):
 
 
 def regressed_rewards(fragments: Flow[SampleBatch], trainee: Trainee, config: LinearBanditConfig) -> Flow[Any]:
-    """Builds a linear bandit's dataflow: fits ridge regressions to batches of pulls, broadcasts the coefficients.
+    """Builds a linear bandit's dataflow: fits ridge regressions to batches of pulls, and broadcasts the coefficients.
 
     Args:
         fragments: Stream of the rollout fragments (pulls with contexts and rewards) that workers collect.

@@ -32,7 +32,7 @@ class Regressions(nn.Module):
 
 
 class LinearBanditPolicy(Policy):
-    """Linear contextual bandit: greedy in the expected reward plus an exploration bonus.
+    """Linear contextual bandit that maximizes the expected reward plus an exploration bonus.
 
     A shared context, [D] or Discrete, leads to a disjoint model: one regression per arm. Features of each arm, [A, D],
     lead to one regression shared by all arms.
@@ -41,10 +41,10 @@ class LinearBanditPolicy(Policy):
         observation_space: Space of contexts or arm features.
         action_space: Discrete space of the A arms.
         ridge: Ridge penalty on the squared norm of the coefficients.
-        exploration: Factory of the exploration, from the numbers of regressions M and features D.
+        exploration: Function that creates the exploration from the number of regressions, M, and of features, D.
 
     Attributes:
-        arms: Network for action selection, whose encoding of features is used.
+        arms: Network for action selection, whose feature encoding is used.
 
     Raises:
         UsageError: If actions are not Discrete, or observations are neither contexts nor arm features.

@@ -1,4 +1,4 @@
-"""Policy and behavior of distillation: the student acts, the teacher's action distributions are recorded (torch)."""
+"""Policy and behavior for distillation: the student acts, and the teacher's distributions are recorded (torch)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class DAggerPolicy(StochasticActorPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
     """
 
     acts_on_device = False

@@ -33,10 +33,10 @@ class Expert(Protocol):
         """
 
     def take_actions(self, actions: Any) -> None:
-        """Informs an expert with memory of the env actions [envs, ...] executed in the last step."""
+        """Passes the env actions [envs, ...] executed in the last step to an expert with memory."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Informs an expert with memory of the rewards [envs] of the last step."""
+        """Passes the rewards [envs] of the last step to an expert with memory."""
 
     def memory(self) -> dict[str, Any]:
         """State of the expert's memory of running episodes; empty for an expert without memory."""
@@ -148,10 +148,10 @@ class ScriptedExpert:
 
 
 class SavedExpert:
-    """Expert that is the policy of a checkpoint, with greedy actions.
+    """Expert that takes the greedy actions of a checkpoint's policy.
 
     Args:
-        path: Path of the checkpoint, followed by `:` and a policy's name if it holds several policies.
+        path: Path of the checkpoint, followed by `:` and a policy's name if the checkpoint holds several policies.
         spaces: Observation and action space.
 
     Raises:

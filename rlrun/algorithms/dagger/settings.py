@@ -23,7 +23,7 @@ EXPERT_OUTPUTS = "expert_outputs"
 @fixed("the policy has no value network", shared_value=False)
 @fixed("the policy has no critic", critic_sees=None)
 class DAggerModelConfig(ModelConfig):
-    """Settings of the network of a policy that imitates an expert."""
+    """Network settings for a policy that imitates an expert."""
 
 
 @defaults(

@@ -53,7 +53,7 @@ class ReplicaUpdate(TypedDict):
 
 
 class AllReduceSGD(WorkerOperator, StatefulOperator):
-    """Runs epochs of minibatch SGD on a worker's own batch, each step along the gradient over all workers' batches.
+    """Runs epochs of minibatch SGD on a worker's batch, with gradients summed over all workers' minibatches.
 
     All workers hold bit-identical parameters and optimizer states, since each applies the same sum of gradients. They
     sample and learn in lockstep, so rollout fragments must be requested from all workers at the same time.
@@ -62,16 +62,16 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         make_learner: Picklable learner factory.
         num_workers: Number of workers that learn together; a single or local worker learns alone.
         num_epochs: Number of epochs (passes over each batch).
-        minibatch_size: Steps in a minibatch, over all workers.
-        seq_len: Steps in a row of a recurrent policy; it divides each worker's part of a minibatch. None for rows of
-            single steps.
+        minibatch_size: Number of steps in a minibatch, summed over all workers.
+        seq_len: Number of steps per sequence of a recurrent policy, a divisor of each worker's share of a minibatch;
+            None for single steps.
         standardize: Name of the column to standardize over all workers' batches, or None.
         stop: Early stopping (statistic, bound): no further epoch begins once the statistic's epoch mean exceeds the
             bound.
         recompute: Operator that adds advantages to a batch with values. It runs again, with the values of the current
-            network, before each epoch but the first; None for advantages that stay.
-        timeout_s: Timeout in seconds of waiting for other workers, in the rendezvous and in each step. The timeout of
-            the driver may be shorter.
+            network, before each epoch except the first; None to keep the first advantages.
+        timeout_s: Timeout, in seconds, for waiting on other workers, at the rendezvous and in each step. The driver's
+            timeout may be shorter.
         has_own_gpu: Whether each worker has its own GPU, so that gradients are summed without the CPU.
         member: Rank from 0 and rendezvous address of a worker; None on the driver, and for a worker that learns
             alone.
@@ -260,7 +260,7 @@ class MirrorReplicas(Operator):
     """Copies the workers' learner state to the driver's learner, for checkpoints and evaluation.
 
     Inputs are pairs of worker index and `ReplicaUpdate` (a worker's copy of the learner after an update). The operator
-    checks that the digests of all workers' parameters are equal, and emits one `ReplicaUpdate` per round: the last.
+    checks that the digests of all workers' parameters are equal, and emits one `ReplicaUpdate` per round, the last one.
     """
 
     def __init__(self, trainee: Trainee) -> None:

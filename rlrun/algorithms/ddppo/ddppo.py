@@ -30,7 +30,7 @@ MEETING_TIMEOUT_S = 300.0
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
 
-    Batches and minibatches are counted over all workers; each worker learns from its part of them. The workers share
+    Batches and minibatches are counted over all workers; each worker learns from its share of them. The workers share
     `num_gpus` GPUs equally.
     """
 
@@ -98,7 +98,7 @@ class DDPPO(PPO):
 
     @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow on the driver, which copies the learner state of the workers; the workers train.
+        """Builds the driver's dataflow, which copies the learner state from the workers; training runs on the workers.
 
         It also merges the observation filters (running statistics) of the workers, and broadcasts the result.
         """

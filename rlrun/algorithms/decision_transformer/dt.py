@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @fixed("the policy has no value network", shared_value=False)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class DTModelConfig(ModelConfig):
-    """Settings of the encoding of observations as inputs of a Decision Transformer."""
+    """Settings for encoding observations as inputs of a Decision Transformer."""
 
 
 @defaults(lr=1e-4, minibatch_size=64, max_grad_norm=0.25)

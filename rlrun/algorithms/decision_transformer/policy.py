@@ -38,7 +38,7 @@ class DTPolicy(Policy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: Observations hold images, sets or action masks, or actions are neither Discrete nor in a Box.

@@ -27,7 +27,7 @@ class DecisionTransformer(nn.Module):
         outputs: Number of outputs per action.
         width: Number of features of a token, H.
         layers: Number of blocks.
-        heads: Attention heads of a block.
+        heads: Number of attention heads per block.
         max_steps: Number of time step embeddings; later steps share the last one.
     """
 
@@ -66,7 +66,7 @@ class DecisionTransformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Transformer block: causal attention and a dense part, each with pre-normalization and a residual connection.
+    """Transformer block: causal attention and dense layers, each with pre-normalization and a residual connection.
 
     Args:
         width: Number of features, H.

@@ -67,7 +67,7 @@ class ApexConfig(DistributedReplaySettings, DQNConfig):
 
 
 class DistributedReplay(Algorithm[Any]):
-    """Mixin of algorithms with a distributed prioritized replay and asynchronous workers (arXiv:1803.00933).
+    """Mixin for algorithms with distributed prioritized replay and asynchronous workers (arXiv:1803.00933).
 
     List it first among the base classes. Configs must extend `DistributedReplaySettings` and `OffPolicyConfig`, and
     rollout fragments must have the columns from which `InitialPriorities` computes priorities.
@@ -86,7 +86,7 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators for workers: compute initial replay priorities; lower the OS priority of remote workers."""
+        """Operators that each worker runs: compute initial priorities, and lower the OS priority of remote workers."""
         priorities = InitialPriorities(self.config.n_step, self.config.gamma)
         return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
 
@@ -177,7 +177,7 @@ _VALUES = ("q_values", "values", "taken_values")
 
 
 class InitialPriorities(Operator):
-    """Adds each step's absolute TD error under the weights that collected it, `priorities` [T, B].
+    """Adds the column `priorities` [T, B]: each step's absolute TD error under the weights that collected it.
 
     TD errors are computed from recorded columns, which are then removed: `q_values` [T + 1, B, A] of all actions, or
     `values` [T + 1, B] of the greedy actions and `taken_values` [T, B] of the actions taken. An n-step return
@@ -237,7 +237,7 @@ def distributed_replay(
     Args:
         config: Settings of the buffer; its capacity is divided among the shards.
         trainee: The policy in training whose rollout fragments are stored.
-        n_step: Length n of the n-step return, before bootstrapping.
+        n_step: Number of rewards in the n-step return, before bootstrapping.
         gamma: Discount factor.
         shards: Maximum number of shard processes.
         minibatches_in_flight: Minibatches prefetched from each shard.

@@ -67,8 +67,8 @@ class MunchausenConfig(ConfigModel):
 class DQNConfig(HuberSettings, OffPolicyConfig):
     """Settings of DQN (Mnih et al., "Human-level control through deep reinforcement learning", 2015).
 
-    Rainbow (Hessel et al., arXiv:1710.02298) is `double`, `dueling`, `noisy`, `distribution: c51`, `n_step: 3` and a
-    prioritized replay together.
+    Rainbow (Hessel et al., arXiv:1710.02298) combines `double`, `dueling`, `noisy`, `distribution: c51`, `n_step: 3`
+    and prioritized replay.
     """
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
@@ -281,7 +281,7 @@ def munchausen_targets(
         settings: Settings of Munchausen targets.
         outputs: The networks.
         batch: Minibatch of S single steps, [S, 1].
-        target_outputs: Return distributions z at the next observations by the target network, [S, 1, A, K].
+        target_outputs: Target network's return distributions z at the next observations, [S, 1, A, K].
 
     Source:
         Vieillard et al., arXiv:2007.14430, section 2 (M-DQN), and its appendix for quantiles (M-IQN).

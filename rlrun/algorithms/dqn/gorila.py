@@ -62,9 +62,9 @@ class Gorila(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators for workers: compute `training_intensity` gradients per env step from the local replay buffer.
+        """Operators that each worker runs: compute `training_intensity` gradients per env step from its replay buffer.
 
-        Before learning starts, they compute none.
+        Before learning starts, no gradients are computed.
         """
         config = self.config
         return (
@@ -116,16 +116,16 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
         make_learner: Picklable learner factory.
         config: Settings of the replay buffers; the capacity is divided among the workers.
         num_workers: Number of workers.
-        minibatch_size: Steps per minibatch.
+        minibatch_size: Number of steps per minibatch.
         ratio: Replay ratio: minibatches per stored env step, over all workers.
-        n_step: Steps of an n-step transition.
+        n_step: Number of steps in an n-step transition.
         gamma: Discount factor.
-        seed: Root seed of the sampling from the buffers.
+        seed: Root seed for sampling from the buffers.
         worker: Index of the worker; 0 on the driver.
         make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
 
     Source:
-        Nair et al., arXiv:1507.04296, section 4: replay memory in its local form.
+        Nair et al., arXiv:1507.04296, section 4, with local replay memory.
     """
 
     learns = True

@@ -1,4 +1,4 @@
-"""Implicit quantile networks (IQN): the return's quantile at any fraction, as a function of the fraction (torch)."""
+"""Implicit quantile networks (IQN): quantiles of the return as a function of their fractions (torch)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from rlrun.engine.policy.decoder import Decoder
 class ImplicitQuantiles(Decoder):
     """Decoder from features psi(s) (head `outputs` [S, L, D]) to the return's quantiles at fractions tau.
 
-    Z_tau(s, a) = f(psi(s) * phi(tau))_a, where phi(tau) = relu(linear(cos(pi i tau) for i = 0 to C - 1)) has D numbers,
-    and f is a hidden layer and an output layer.
+    Z_tau(s, a) = f(psi(s) * phi(tau))_a, where phi(tau) = relu(linear(cos(pi i tau) for i = 0 to C - 1)) has D
+    components, and f is a hidden layer and an output layer.
 
     Args:
         returns: Representation of returns: numbers of quantiles and cosines.
         num_actions: Number of Discrete actions, A.
         model: Settings with the activation and the initialization.
         widths: D, and the width of the hidden layer.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Source:
         Dabney et al., arXiv:1806.06923, section 3.1 and eq. 4.

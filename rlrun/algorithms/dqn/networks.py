@@ -36,15 +36,16 @@ class QNetworks:
     Attributes:
         network: The Q network, as a function that takes its parameters as input.
         decode: Function from parameters, head outputs and batch columns to quantiles or Q values; None if the head
-            outputs already are these.
+            outputs need no decoding.
         returns: Representation of returns: mean, categorical distribution or quantiles.
         num_actions: Number of Discrete actions, A.
         views: Parameters of the online network by name.
         target_views: Parameters of the target network by name.
         noise: Noise of a noisy network for the three forward passes, [3, num_noise]; None without noise.
-        fractions: Fractions of the online quantiles of an implicit quantile network, [S, L, N]; None for others.
+        fractions: Fractions of the online quantiles of an implicit quantile network, [S, L, N]; None for other
+            networks.
         waves: C cosine features of each fraction of online and target quantiles in an implicit quantile network,
-            [S, L, 2 N, C]; None for others.
+            [S, L, 2 N, C]; None for other networks.
     """
 
     network: TorchNetwork
@@ -67,11 +68,11 @@ class QNetworks:
             return self._run(self.target_views, observations, _TARGET)
 
     def values(self, observations: Any) -> Tensor:
-        """Q values [rows, steps, num_actions] by the online network, for observations [rows, steps, ...]."""
+        """Online network's Q values [rows, steps, num_actions] for observations [rows, steps, ...]."""
         return self.means(self.q_outputs(observations))
 
     def target_values(self, observations: Any, outputs: Tensor | None = None) -> Tensor:
-        """Q values [S, L, A] of all actions by the target network, for choosing actions, without gradient.
+        """Target network's Q values [S, L, A] of all actions, for choosing actions, without gradient.
 
         In an implicit quantile network, these are means at fixed fractions, as in acting. Means at the target's random
         fractions would favor actions whose quantiles happen to be high in that target.

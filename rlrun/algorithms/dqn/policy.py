@@ -1,4 +1,4 @@
-"""Policies that act by a Q network over Discrete actions (torch)."""
+"""Policies that act with a Q network over Discrete actions (torch)."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ NOISE = "parameter_noise"
 
 
 class QPolicy(Policy):
-    """Policy of a Q network over Discrete actions, which outputs expected returns or return distributions.
+    """Policy with a Q network over Discrete actions, which outputs expected returns or return distributions.
 
     Args:
         spaces: Observation and action space.
         config: Settings of DQN or a variant.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: If actions are not a finite set, or a custom network has outputs of a different size.
@@ -179,10 +179,10 @@ class QPolicy(Policy):
 
 
 def quantile_widths(leaves: ObservationTree, model: ModelConfig) -> tuple[int, int]:
-    """Widths of two layers of an implicit quantile network.
+    """Widths of the layers before and after the product with embeddings in an implicit quantile network.
 
     The first layer outputs the features that are multiplied by embeddings; the second follows this product. They are
-    the last two hidden layers; if there is only one width, both layers have it.
+    the last two hidden layers; if only one width is set, both layers have this width.
     """
     widths = hidden_widths(model, leaves)
     return (widths[-2], widths[-1]) if len(widths) > 1 else (model.decoder_width, model.decoder_width)

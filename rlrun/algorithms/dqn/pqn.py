@@ -1,4 +1,4 @@
-"""PQN: Q-learning from parallel envs, without a replay buffer and without a target network."""
+"""PQN: Q-learning from parallel envs, without a replay buffer or a target network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of policies that act by a Q network over Discrete actions."""
+"""Settings of policies that act with a Q network over Discrete actions."""
 
 from __future__ import annotations
 

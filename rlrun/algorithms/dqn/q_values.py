@@ -1,4 +1,4 @@
-"""Networks for action selection that output Q values, one of them for IQN, and a recorder of Q values (NumPy)."""
+"""Networks for action selection that output Q values, including IQN's, and a recorder of Q values (NumPy)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 
 
 class QValues(Recording):
-    """Records the Q values that acting computes: `q_values` [T + 1, B, A] for T steps in B parallel envs.
+    """Records the Q values computed while acting: `q_values` [T + 1, B, A] for T steps in B parallel envs.
 
     Args:
         num_actions: Number of Discrete actions, A.

@@ -24,7 +24,7 @@ class WorldModelActor:
     """Network for action selection: infers the latent state from each observation, and selects an action.
 
     The recurrent state [B, state_size] is deterministic latent, stochastic latent and last action, concatenated.
-    With noise, latents and actions are sampled; without, they are modes.
+    With noise, latents and actions are sampled; without noise, they are the modes of their distributions.
 
     Args:
         spec: Spec of the world model.
@@ -177,7 +177,7 @@ def _convolutions(spec: WorldModelSpec, parameters: Mapping[str, Floats]) -> Cal
 
 
 class DrawnActions(Exploration):
-    """Exploration strategy that executes the actions which `WorldModelActor` has already sampled.
+    """Exploration strategy that executes the actions that `WorldModelActor` has already sampled.
 
     Args:
         actions: Action distributions of the actor.

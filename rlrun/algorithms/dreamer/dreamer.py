@@ -173,7 +173,7 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of world model, actor and critic, in this order.
+        """Objectives of the learner, in this order: world model, actor and critic.
 
         Actor and critic learn from imagined trajectories.
 

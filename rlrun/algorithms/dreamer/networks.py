@@ -113,8 +113,8 @@ class DreamerNetworks:
 
         Args:
             features: Features of the initial latent states, [N, F].
-            latent_noise: Uniform noise that samples the categorical latents, [N, H, K].
-            action_noise: Noise that samples the actions, [N, H, ...].
+            latent_noise: Uniform noise for sampling the categorical latents, [N, H, K].
+            action_noise: Noise for sampling the actions, [N, H, ...].
         """
         model, spec = self.model, self.model.spec
         with torch.no_grad():
@@ -151,10 +151,10 @@ class DreamerNetworks:
         return self.model.head(CRITIC[:-1], features)
 
     def values(self, features: Tensor) -> Tensor:
-        """State values [...] by the critic for latent states [..., F]: means of its return distributions."""
+        """Critic's state values [...] for latent states [..., F]: means of its return distributions."""
         return mean_of_bins(self.value_logits(features).softmax(-1), self.bins)
 
     def slow_values(self, features: Tensor) -> Tensor:
-        """State values [...] by the slow critic for latent states [..., F], without gradients."""
+        """Slow critic's state values [...] for latent states [..., F], without gradients."""
         with torch.no_grad():
             return mean_of_bins(self.slow.head(CRITIC[:-1], features).softmax(-1), self.bins)

@@ -42,7 +42,7 @@ class DreamerPolicy(Policy):
     Args:
         spaces: Observation and action space.
         config: Settings of DreamerV3.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: If an observation leaf is an action mask, or neither a vector nor an image of supported size; or if

@@ -37,7 +37,7 @@ def symexp_bins(number: int) -> NDArray[np.float32]:
     """Bins that are denser towards 0, ascending and symmetric, [number].
 
     Args:
-        number: Number of bins, odd: the one in the middle is 0.
+        number: Number of bins, which must be odd: the middle bin is 0.
 
     Source:
         Hafner et al., arXiv:2301.04104, eq. 10.

@@ -52,7 +52,7 @@ class NormedConvolution(nn.Module):
 
 
 def fill_by_fans(weight: Tensor, inputs: int, outputs: int, scale: float = 1.0) -> None:
-    """Initializes weights by a truncated normal with standard deviation scale * sqrt(2 / (inputs + outputs))."""
+    """Initializes weights from a truncated normal with standard deviation scale * sqrt(2 / (inputs + outputs))."""
     deviation = scale * math.sqrt(2.0 / (inputs + outputs)) / TRUNCATED_STD
     if deviation:
         nn.init.trunc_normal_(weight, 0.0, deviation, -2 * deviation, 2 * deviation)
@@ -278,7 +278,7 @@ class WorldModel:
             actions: Action before each observation, as input of the model, [S, L, A].
             starts: Mask of the first observations of episodes, [S, L], before which states are zero.
             state: Latent states before the sequences, [S, ...].
-            noise: Uniform random numbers of the latents, [S, L, K].
+            noise: Uniform random numbers for sampling the latents, [S, L, K].
 
         Returns:
             States [S, L, ...] with straight-through gradients of the latents, and posterior distributions [S, L, K, C].
@@ -312,7 +312,7 @@ class WorldModel:
         Args:
             state: Latent states, [N, ...].
             actions: Actions taken in these states, as input of the model, [N, A].
-            noise: Uniform random numbers of the latents, [N, K].
+            noise: Uniform random numbers for sampling the latents, [N, K].
         """
         inputs = F.linear(torch.cat([state.latent, actions], -1), self.views[f"{WORLD}inputs.weight"])
         recurrent = self.recur(inputs, state.recurrent)

@@ -48,14 +48,14 @@ class ActorPolicy(Policy):
     Args:
         spaces: Observation and action space.
         config: Settings of the algorithm.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
         num_candidates: Number N of candidate parameter vectors [N, A] after the actor's parameters, initially 0.
 
     Attributes:
         num_parameters: Number of the actor's parameters, A.
 
     Raises:
-        UsageError: If no encoder supports the observation space, or no policy the action space.
+        UsageError: If no encoder supports the observation space, or no policy supports the action space.
     """
 
     module: ActorAndCandidates

@@ -37,7 +37,7 @@ class BoxMeanActions(ActionSpace):
         return self.scale.to_env(actions)
 
     def overshoots(self, actions: Actions) -> NDArray[np.float64]:
-        """Mean squared overshoot [N] of actions [N, D]: distances of coordinates to their bounds if outside, else 0.
+        """Mean squared overshoot [N] of actions [N, D]: each coordinate's distance beyond its bounds, or 0.
 
         Distances are in units of half the coordinate's range.
         """

@@ -1,4 +1,4 @@
-"""Base of algorithms that compare candidates by the returns of complete episodes."""
+"""Base class of algorithms that compare candidates by the returns of complete episodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ C = TypeVar("C", bound=EvolutionConfig)
 
 
 class Evolution(Algorithm[C]):
-    """Base class of evolutionary algorithms: workers evaluate candidates, an update uses the returns of all of them.
+    """Base class of evolutionary algorithms: workers evaluate candidates, and updates use all their returns.
 
     A candidate is a parameter vector of the policy. Each round of candidates is a generation.
 

@@ -20,10 +20,10 @@ from rlrun.engine.nn.observation_leaves import dense_inputs
 class PopulationNetwork:
     """Population of inference networks, in which network b processes row b of the inputs.
 
-    Networks that consist of dense layers run by one batched product per layer; other networks run one by one.
+    Networks that consist of dense layers run as one batched product per layer; other networks run one by one.
 
     Args:
-        network: Template of all networks; the template's parameters are ignored.
+        network: Template for all networks; the template's parameters are ignored.
         size: N, the number of networks.
 
     Attributes:

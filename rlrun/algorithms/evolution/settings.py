@@ -34,7 +34,7 @@ class EvolutionConfig(AlgorithmConfig):
 
         Args:
             spaces: Observation and action space.
-            seed: Seed of the initial parameters.
+            seed: Seed for the initial parameters.
             num_candidates: Number of candidate parameter vectors, initially 0.
         """
         from rlrun.algorithms.evolution.actor_policy import ActorPolicy

@@ -1,4 +1,4 @@
-"""GAIL: generative adversarial imitation learning over PPO."""
+"""GAIL: generative adversarial imitation learning on top of PPO."""
 
 from __future__ import annotations
 

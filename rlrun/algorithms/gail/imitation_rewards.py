@@ -30,7 +30,7 @@ Floats = NDArray[np.float32]
 
 
 def imitation_rewards(logits: Any, sign: RewardSign) -> Any:
-    """Rewards of steps, from the discriminator's log-odds log D - log(1 - D) that the steps are the expert's.
+    """Rewards for steps, from the discriminator's log-odds log D - log(1 - D) that the steps are the expert's.
 
     Args:
         logits: Log-odds, [...].
@@ -64,7 +64,7 @@ class ExpertSteps(NamedTuple):
 
 
 class ImitationRewards(StatefulOperator):
-    """Replaces a rollout's rewards by the discriminator's, and adds the columns that the discriminator learns from.
+    """Replaces a rollout's rewards with the discriminator's, and adds the columns that the discriminator learns from.
 
     The expert's observations are normalized by the same statistics as the rollout's. Actions are compared after
     clipping to their bounds, as the env executed them. Rewards are multiplied by 1 - gamma, so that values have the
@@ -232,7 +232,7 @@ def absorbing_share(steps: float, terminations: float, gamma: float) -> float:
         gamma: Discount factor, below 1.
 
     Examples:
-        >>> absorbing_share(steps=100, terminations=0.5, gamma=0.99)
+        >>> round(absorbing_share(steps=100, terminations=0.5, gamma=0.99), 9)
         0.5
     """
     visits = (terminations + SMOOTHING) / (1 - gamma)

@@ -36,7 +36,7 @@ class GAILPolicy(RewardingPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Attributes:
         discriminator_leaves: The tree of `ObservationLeaf` of the discriminator's inputs.

@@ -1,1 +1,1 @@
-"""Policies that learn from groups of episodes with equal starts, without a value network: GRPO and RLOO."""
+"""Policies that learn from groups of episodes with the same start, without a value network: GRPO and RLOO."""

@@ -1,4 +1,4 @@
-"""Groups of complete episodes from equal starts, and advantages that compare the returns within a group."""
+"""Groups of complete episodes with the same start, and advantages that compare the returns within a group."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ CUT_OFF = (
 class EpisodeGroups(StatefulOperator):
     """Collects the episodes of each group until the last one has ended, and emits their steps with advantages.
 
-    Inputs are pairs (worker index, fragment [T, B]), whose episodes are numbered over the worker's env slots. Each
-    G consecutive episodes are a group: they were reset with the same seed. An output [1, N] has all N steps of a group.
-    Their `advantages` are those of their episodes, by the discounted returns R over the group:
-    (R - mean) / (standard deviation + epsilon), or R minus the mean over the other episodes.
+    Inputs are pairs (worker index, fragment [T, B]), whose episodes are numbered over the worker's env slots. Every G
+    consecutive episodes form a group: they were reset with the same seed. An output [1, N] has all N steps of a group.
+    The `advantages` of a step are its episode's, computed from the discounted returns R in the group: R minus the mean
+    over the other episodes, or (R - mean) / (standard deviation + epsilon).
 
     Args:
         group_size: Number of episodes in a group, G.
         gamma: Discount factor.
-        leave_one_out: Whether the baseline is the mean over the other episodes, and advantages are not divided.
+        leave_one_out: Whether the baseline is the mean over the other episodes, and advantages are not divided by the
+            standard deviation.
 
     Source:
         Shao et al., arXiv:2402.03300, section 4.1.2; Ahmadian et al., arXiv:2402.14740, eq. 8.
@@ -70,7 +71,7 @@ class EpisodeGroups(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the share of the groups without any difference, among those since the last call."""
+        """Returns the share of groups, since the last call, in which all returns were equal."""
         equal, groups, self._equal, self._groups = self._equal, self._groups, 0, 0
         return {EQUAL_GROUPS.name: equal / groups} if groups else {}
 
@@ -160,7 +161,7 @@ class EpisodeGroups(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the episodes that run or wait for their group, by worker."""
+        """Returns each worker's episodes that are running or waiting for the rest of their group."""
         return {
             "workers": [
                 {

@@ -1,4 +1,4 @@
-"""Advantages of groups of episodes from equal starts, for fragments of tensors on a device."""
+"""Advantages in groups of episodes with the same start, for fragments of tensors on a device."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from rlrun.engine.messages.errors import UsageError
 class GroupsOnDevice(Operator):
     """Compares the episodes of each group on a device; see `EpisodeGroups`.
 
-    Inputs are pairs (worker index, fragment [T, B]), where each G consecutive env slots have an episode of a group in
-    their valid rows. Returns are compared on the device; the share of equal groups is read once per iteration.
+    Inputs are pairs (worker index, fragment [T, B]), where every G consecutive env slots hold the episodes of a group
+    in their valid rows. Returns are compared on the device; the share of equal groups is read once per iteration.
     """
 
     declared_metrics = (EQUAL_GROUPS,)
@@ -33,7 +33,7 @@ class GroupsOnDevice(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the share of the groups without any difference, among those since the last call.
+        """Returns the share of groups, since the last call, in which all returns were equal.
 
         Warns once if an episode was truncated.
         """
@@ -82,7 +82,7 @@ class GroupsOnDevice(Operator):
 
 
 class EpisodesInSlots(Operator):
-    """Passes on fragments whose slots hold episodes already, in the place of `JoinEpisodes`."""
+    """Replaces `JoinEpisodes` for fragments whose slots already hold episodes, which it passes on."""
 
     def __init__(self, sibling: Any) -> None: ...
 

@@ -66,7 +66,7 @@ class GRPOConfig(PPOConfig):
     @property
     @override
     def episodes_per_seed(self) -> int:
-        """Number of consecutive episodes of a worker that start from the same seed: those of a group."""
+        """Number of consecutive episodes of a worker that start from the same seed and form a group."""
         return self.group_size
 
 
@@ -97,7 +97,7 @@ class GRPO(PPO):
 
     @override
     def value_losses(self, outputs: Any, batch: SampleBatch, valid: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Value loss 0, without statistics."""
+        """Returns a value loss of 0, without statistics."""
         return valid.new_zeros(()), {}
 
     @override

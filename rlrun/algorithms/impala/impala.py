@@ -179,7 +179,7 @@ class ReplayRecent(StatefulOperator):
     Args:
         proportion: Replay ratio: replayed fragments per new fragment, on average.
         slots: Number of recent fragments kept for replay.
-        seed: Seed of the sampling.
+        seed: Seed for sampling.
     """
 
     def __init__(self, proportion: float, slots: int, seed: int) -> None:

@@ -186,7 +186,7 @@ class ModelReplay:
 
     Args:
         rounds: Number of rounds kept.
-        seed: Root seed of the sampling.
+        seed: Root seed for sampling.
     """
 
     def __init__(self, rounds: int, *, seed: int) -> None:

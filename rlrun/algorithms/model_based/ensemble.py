@@ -42,7 +42,7 @@ class Ensemble(nn.Module):
         num_members: Number of members, N.
         num_elites: Number of members used for predictions: those with the smallest holdout errors.
         hiddens: Widths of the hidden layers.
-        seed: Seed of the initial weights.
+        seed: Seed for the initial weights.
 
     Source:
         Chua et al., "Deep reinforcement learning in a handful of trials", arXiv:1805.12114, section 4 and appendix A.

@@ -33,7 +33,7 @@ GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 
 
 def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
-    """Mask [N] of held-out transitions, by their indices in the replay buffer; constant over training.
+    """Mask [N] of held-out transitions, chosen by their indices in the replay buffer; it never changes.
 
     Transition i is held out if the fractional part of i times the golden ratio is below `ratio`. These fractional parts
     are equidistributed, so held-out transitions are spread evenly over the buffer.
@@ -61,9 +61,9 @@ class FitModel(StatefulOperator):
     """Fits the ensemble to the transitions in a replay buffer, at intervals of env steps.
 
     The operator passes its inputs on unchanged. Inputs and targets of the ensemble are normalized by the moments of the
-    training transitions. Each member learns from a separate bootstrap sample. Early stopping: `patience` epochs without
-    an improvement of any member by 1% on held-out transitions end the fit. Each member is then restored to its best
-    parameters, and the best members become elites.
+    training transitions. Each member learns from a separate bootstrap sample. Early stopping: the fit ends after
+    `patience` epochs in which no member improves by 1% on held-out transitions. Each member is then restored to its
+    best parameters, and the best members become elites.
 
     Args:
         trainee: The policy in training whose learner updates the ensemble.
@@ -134,7 +134,7 @@ class FitModel(StatefulOperator):
     def fit(self, transitions: SampleBatch) -> Fit:
         """Fits the ensemble to transitions [N, 1], of which some are held out for validation.
 
-        The column `indices` [N] holds their indices in the replay buffer, by which held-out transitions are chosen.
+        The column `indices` [N] holds the transitions' indices in the replay buffer, which determine those held out.
         """
         form = transition_form(self.trainee.spaces, self.config)
         rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}

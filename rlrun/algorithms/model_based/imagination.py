@@ -1,4 +1,4 @@
-"""One-step predictions of many parallel model rollouts by a learned ensemble."""
+"""One-step predictions by a learned ensemble, for many model rollouts in parallel."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def imagined_step(
     Args:
         trainee: The policy in training and its dynamics ensemble.
         form: Encoding of transitions as inputs and targets.
-        space: Conversion of policy actions to env actions, for rules.
+        space: Conversion of policy actions to env actions, which rules receive.
         obs: Observations, [R, L, D].
         actions: Policy actions, [R, L, (A)].
         members: Index of the ensemble member for each column, [L].
-        generator: Random generator of the prediction noise.
+        generator: Random generator for the prediction noise.
         clip_rewards: Clip range of rewards from a known reward function; None for no clipping.
     """
     from rlrun.algorithms.model_based.policy import drawn_transitions

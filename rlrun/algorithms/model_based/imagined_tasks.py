@@ -71,8 +71,8 @@ class ImagineTasks(StatefulOperator):
     """Imagines a batch of meta-learning tasks by rollouts in the ensemble, one task per member.
 
     Imagined episodes start in replayed states. In each task, rollouts alternate with inner gradient steps on the
-    rollouts: a task has `inner_steps` + 1 phases of rollouts. Episodes end by predicted termination, or are truncated
-    after T steps. The batch is [T, tasks * phases * episodes], with the phases of a task adjacent.
+    rollouts: a task has `inner_steps` + 1 phases of rollouts. Episodes end with a predicted termination, or are
+    truncated after T steps. The batch is [T, tasks * phases * episodes], with the phases of a task adjacent.
 
     Args:
         trainee: The policy in training and its dynamics ensemble.

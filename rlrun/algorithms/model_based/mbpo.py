@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @fixed("a learned model predicts single observations", views={})
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class ModelBasedModelConfig(SoftModelConfig):
-    """Settings of the networks of a stochastic actor and its Q functions, without a recurrent core."""
+    """Network settings for a stochastic actor and its Q functions, without a recurrent core."""
 
 
 @fixed("imagined transitions span single steps", n_step=1)
@@ -47,7 +47,7 @@ class ModelBasedModelConfig(SoftModelConfig):
 @defaults(training_intensity=20.0)
 @fixed("the dynamics model is fitted in one process", num_learners=0)
 class MBPOConfig(SACConfig):
-    """Settings of MBPO (Janner et al., arXiv:1906.08253): SAC's settings, the dynamics ensemble, the model rollouts."""
+    """Settings of MBPO (Janner et al., arXiv:1906.08253): those of SAC, the dynamics ensemble and model rollouts."""
 
     model: ModelBasedModelConfig = ModelBasedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
@@ -113,7 +113,7 @@ class MBPO(ModelBased[MBPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow of MBPO: stores rollouts, fits the ensemble to them, and imagines short rollouts in it.
+        """Builds the dataflow of MBPO: stores rollouts, fits the ensemble to them, and imagines short rollouts.
 
         SAC then trains on minibatches that mix collected and imagined transitions.
         """

@@ -37,7 +37,7 @@ class ModelBasedOutputs:
     """Agent outputs and dynamics ensemble, both evaluated at the parameters of an update.
 
     Attributes:
-        agent: Outputs of the agent, as its losses expect.
+        agent: Outputs of the agent, in the form that its losses expect.
         dynamics: Ensemble of dynamics models, evaluated with these parameters.
     """
 

@@ -1,4 +1,4 @@
-"""Settings and metrics shared by model-based algorithms: dynamics ensemble, its training, replay buffer."""
+"""Settings and metrics shared by model-based algorithms: dynamics ensemble, its training, and replay buffer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DYNAMICS_METRICS = (
 
 
 class DynamicsConfig(ConfigModel):
-    """Settings of the ensemble of dynamics models and of its training."""
+    """Settings of the ensemble of dynamics models and its training."""
 
     num_members: PositiveInt = 7
     """Number of networks (members) in the ensemble."""

@@ -1,4 +1,4 @@
-"""MADDPG: decentralized actors, with centralized critics of all members' observations and actions."""
+"""MADDPG: decentralized actors, with centralized critics that see all members' observations and actions."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     ) -> Loss:
         """Actor loss: -Q_i with member i's own action replaced by its actor's output (arXiv:1706.02275, eqs. 4 and 5).
 
-        The loss is summed over the members; each term has a gradient for its own actor only.
+        The loss is summed over the members; each term has a gradient with respect to its own actor only.
         """
         from rlrun.algorithms.multi_agent.member_actions import NOISE
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults
 class MAPPOConfig(PPOConfig):
-    """Settings of MAPPO. What the paper keeps fixed in all its benchmarks has the paper's value by default.
+    """Settings of MAPPO; those that the paper keeps fixed in all benchmarks have the paper's values by default.
 
     Value errors and clip ranges are in units of the running standard deviation of the value targets.
     """

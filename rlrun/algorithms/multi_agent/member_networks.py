@@ -14,7 +14,7 @@ from rlrun.engine.nn.acting import ActingNetwork, Floats, Heads
 
 
 class MemberNetworks:
-    """Separate networks for action selection of K team members; agent b of all teams uses network b modulo K.
+    """Separate networks for action selection by K team members; agent b, over all teams, uses network b modulo K.
 
     Args:
         networks: Feed-forward networks of the members.

@@ -34,7 +34,7 @@ class QMIXConfig(VDNConfig):
 
 
 class QMIX(VDN):
-    """Monotonic value factorization: a mixing network of the members' Q values (arXiv:1803.11485)."""
+    """Monotonic value factorization: a mixing network combines the members' Q values (arXiv:1803.11485)."""
 
     Config = QMIXConfig
     config: QMIXConfig

@@ -41,7 +41,7 @@ class StateValuePolicy(Policy):
     Args:
         spaces: Observation and action space.
         config: Settings of MAPPO or IPPO.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
         world: Multi-agent env whose global state is an input of the centralized value network; None for a decentralized
             value network.
 
@@ -129,7 +129,7 @@ class _StateValueNets(nn.Module):
         policy: Spec of the policy network.
         value: Spec of the value network.
         model: Settings of both networks.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
     """
 
     def __init__(self, policy: NetworkSpec, value: NetworkSpec, model: ModelConfig, seed: int) -> None:

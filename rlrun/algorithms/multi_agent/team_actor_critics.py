@@ -44,7 +44,7 @@ class TeamActorCriticsPolicy(ActorQPolicy):
     Args:
         spaces: Observation and action space of each member.
         config: Settings of MADDPG.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
         world: Description of the multi-agent env, which has K agents.
 
     Raises:
@@ -87,7 +87,7 @@ class TeamActorCriticsPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples Gumbel noise for Discrete actions; no columns for Box actions, which are deterministic."""
+        """Samples Gumbel noise for Discrete actions; returns no columns for Box actions, which are deterministic."""
         return self.actions.draws(generator, (rows, length, self.num_members))
 
     @override

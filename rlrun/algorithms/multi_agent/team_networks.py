@@ -58,11 +58,11 @@ class TeamActorCriticsNetworks:
             return self.actions.made(torch.stack(outputs, 2), noise)
 
     def value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [rows, steps] of joint actions [rows, steps, members, A], by a member's centralized critic."""
+        """Q values [rows, steps] of joint actions [rows, steps, members, A], from a member's centralized critic."""
         return self._value(self.views, member, observations, actions)
 
     def target_value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [rows, steps] of joint actions [rows, steps, members, A] by a target critic; no gradient."""
+        """Q values [rows, steps] of joint actions [rows, steps, members, A] from a target critic, without gradient."""
         with torch.no_grad():
             return self._value(self.target_views, member, observations, actions)
 

@@ -37,12 +37,12 @@ AGENTS = "agents."
 
 
 class TeamQPolicy(Policy):
-    """Policy of a Q network shared by the members of a team, and a mixer of their Q values (VDN, QMIX).
+    """Policy with a Q network shared by the members of a team, and a mixer of their Q values (VDN, QMIX).
 
     Args:
         spaces: Observation and action space of each member.
         config: Settings of VDN or QMIX.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
         world: Description of the multi-agent env: number of agents, and space of its global state.
 
     Raises:

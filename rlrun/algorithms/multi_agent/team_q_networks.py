@@ -81,7 +81,7 @@ class TeamNet(nn.Module):
 
     Args:
         agents: Q network of the members.
-        mixer: Mixer of members' Q values to joint Q values.
+        mixer: Mixer that combines the members' Q values into joint Q values.
     """
 
     def __init__(self, agents: nn.Module, mixer: nn.Module) -> None:
@@ -106,7 +106,8 @@ class TeamQNetworks:
 
     Attributes:
         network: Q network shared by the members, as a function that takes its parameters as input.
-        mixer: Mixer of members' Q values to the joint Q value, as a function that takes its parameters as input.
+        mixer: Mixer that combines the members' Q values into the joint Q value, as a function that takes its parameters
+            as input.
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
     """
@@ -165,7 +166,7 @@ class TeamQNetworks:
         return self._mixed(self.views, values, observations, actions)
 
     def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Like `mixed`, by the target mixer: joint Q values [rows, steps] of the actions taken; no gradient."""
+        """Joint Q values [rows, steps] of the actions taken, from the target mixer, without gradient; see `mixed`."""
         with torch.no_grad():
             return self._mixed(self.target_views, values, observations, actions)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @fixed("the replay buffer stores observations unnormalized", normalize_observations=False)
 @defaults(lr=5e-4, target_update_interval=200)
 class VDNConfig(HuberSettings, OffPolicyConfig):
-    """Settings of VDN; a transition of its replay buffer is a step of the whole team.
+    """Settings of VDN; a transition in its replay buffer is a step of the whole team.
 
     With a recurrent network (`model.core`), minibatches consist of sequences, as in R2D2: a `minibatch_size` of 32 and
     a `replay.length` of 20 replay 640 steps. The recurrent state before a sequence is the one recorded while acting.

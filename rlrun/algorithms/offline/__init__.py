@@ -1,1 +1,1 @@
-"""Offline and imitation learning: policies from recorded data, without stepping an env."""
+"""Offline and imitation learning: policies learned from recorded data, without stepping an env."""

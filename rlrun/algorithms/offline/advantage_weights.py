@@ -76,7 +76,7 @@ class WeighByAdvantage(StatefulOperator):
         return values
 
     def weights(self, advantages: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Weights [rows, 1] of a minibatch's advantages [rows, 1], which first update the running mean square."""
+        """Weights [rows, 1] for a minibatch's advantages [rows, 1], which first update the running mean square."""
         found = float(np.square(advantages, dtype=np.float64).mean())
         before = found if self.mean_square is None else self.mean_square
         self.mean_square = before + self.rate * (found - before)

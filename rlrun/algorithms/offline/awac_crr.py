@@ -1,4 +1,4 @@
-"""AWAC and CRR: actors regressed to recorded actions, weighted by advantages of critics."""
+"""AWAC and CRR: actors that imitate recorded actions, weighted by the critics' advantages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AWAC(WeightedRegression):
 
     @override
     def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Expected values of the actor's actions by the target critics, [S, L] (arXiv:2006.09359, algorithm 1)."""
+        """Target critics' expected values of the actor's actions, [S, L] (arXiv:2006.09359, algorithm 1)."""
         return outputs.next_values(batch, by_target_actor=False)
 
     @override
@@ -75,7 +75,7 @@ class CRR(WeightedRegression):
 
     @override
     def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Expected values of the target actor's actions by target critics, [S, L] (arXiv:2006.15134, algorithm 1)."""
+        """Target critics' expected values of the target actor's actions, [S, L] (arXiv:2006.15134, algorithm 1)."""
         return outputs.next_values(batch, by_target_actor=True)
 
     @override

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @fixed("the policy has no value network", shared_value=False)
 @fixed("the policy has no critic", critic_sees=None)
 class BCModelConfig(ModelConfig):
-    """Settings of the network of a policy that is trained by behavioral cloning."""
+    """Network settings for a policy trained by behavioral cloning."""
 
 
 @fixed("bc ignores rewards", gamma=0.0, clip_rewards=None)

@@ -1,4 +1,4 @@
-"""BCQ: batch-constrained Q-learning of Discrete actions."""
+"""BCQ: batch-constrained Q-learning with Discrete actions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class BCQ(ReplayOrData):
     def critics_loss(self, outputs: GreedyNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Huber loss of the critics' TD errors over S sequences of L steps (arXiv:1910.01708, eqs. 17 and 18).
 
-        The next action is the best one by the first critic, among those that the behavior policy considers likely.
+        The next action is the first critic's best one among those that the behavior policy considers likely.
         """
         bound, valid = self.config.huber, batch["valid"].float()
         values = outputs.values_of(batch)

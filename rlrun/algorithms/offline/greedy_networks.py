@@ -1,4 +1,4 @@
-"""Critics for use in losses: of Discrete actions, and of Box actions for conservative Q-learning (torch)."""
+"""Critics for use in losses, for Discrete actions, and for Box actions in conservative Q-learning (torch)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GreedyNetworks(ActorQNetworks):
     threshold: float = 0.0
 
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [critics, rows, steps] of the recorded actions by the critics."""
+        """Critics' Q values [critics, rows, steps] of the recorded actions."""
         return taken(self.critic_outputs(self.present(batch)), batch["actions"])
 
     def next_values(self, batch: SampleBatch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Policies that act greedily by Q values, as in BCQ (among likely actions only), and the policy of CQL (torch)."""
+"""Policies that act greedily on Q values (in BCQ, among likely actions only), and the policy of CQL (torch)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class GreedyPolicy(ActorQPolicy):
-    """Policy that takes the action with the highest value by the first critic, and explores by a softmax of the values.
+    """Policy that takes the first critic's highest-valued action, and explores with a softmax of the values.
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
         threshold: Minimum probability of an action under a behavior policy, as a fraction of the largest one; None for
             no behavior policy.
 
@@ -86,12 +86,12 @@ def batch_constrained_policy(spaces: Spaces, config: BCQConfig, seed: int) -> Gr
 
 
 class ConservativePolicy(SoftPolicy):
-    """Policy of a tanh-Gaussian actor in a bounded Box, with Q functions, for conservative Q-learning.
+    """Policy with a tanh-Gaussian actor for a bounded Box, and Q functions, for conservative Q-learning.
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: If the action space is not a Box with finite bounds.

@@ -37,7 +37,7 @@ class IQLConfig(WeightedRegressionConfig):
 class IQL(WeightedRegression):
     """Implicit Q-learning: state values are upper expectiles of the values of recorded actions (arXiv:2110.06169).
 
-    Values of other than recorded actions are never used. Actions may be a bounded Box or Discrete.
+    Only the values of recorded actions are used. Actions may be a bounded Box or Discrete.
     """
 
     Config: ClassVar[type[IQLConfig]] = IQLConfig

@@ -1,4 +1,4 @@
-"""Acting by Q values, restricted to actions that a behavior policy considers likely (NumPy)."""
+"""Acting on Q values, restricted to actions that a behavior policy considers likely (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class LikelyActions(TransformedOutputs):
-    """Network for action selection by Q values that forbids actions which are unlikely under a behavior policy.
+    """Network for action selection that outputs Q values, without actions unlikely under a behavior policy.
 
     Args:
         values: Network that outputs Q values.

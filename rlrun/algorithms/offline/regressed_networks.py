@@ -39,15 +39,15 @@ class RegressedNetworks(ABC):
 
     @abstractmethod
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [critics, rows, steps] of the recorded actions by the critics."""
+        """Critics' Q values [critics, rows, steps] of the recorded actions."""
 
     @abstractmethod
     def target_values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [critics, rows, steps] of the recorded actions by the target critics; no gradients."""
+        """Target critics' Q values [critics, rows, steps] of the recorded actions, without gradients."""
 
     @abstractmethod
     def advantages(self, batch: SampleBatch, objective: ActorObjective, baseline: Baseline) -> Tensor:
-        """Advantages [S, L] of the recorded actions over the actor's actions; no gradients.
+        """Advantages [S, L] of the recorded actions over the actor's actions, without gradients.
 
         Args:
             batch: The minibatch.
@@ -57,10 +57,7 @@ class RegressedNetworks(ABC):
 
     @abstractmethod
     def next_values(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
-        """Expected values [S, L] of the actor's actions at the next observations by the target critics.
-
-        No gradients.
-        """
+        """Target critics' expected values [S, L] of the actor's actions at the next observations, without gradients."""
 
     def next_outputs(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
         """Outputs [rows, steps, num_outputs] of the actor, or of the target actor, at the next observations."""

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 class RegressedPolicy(ActorQPolicy):
-    """Policy of a stochastic actor over a bounded Box or Discrete actions, with Q functions.
+    """Policy with a stochastic actor for a bounded Box or Discrete actions, and with Q functions.
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: If actions are neither a Box with finite bounds nor Discrete.
@@ -84,7 +84,7 @@ class RegressedPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the random inputs of the losses: noise for Box actions, and which target critics to use."""
+        """Samples the random inputs of the losses: noise for Box actions, and a choice of target critics."""
         columns = {}
         if self.num_normal and (number := self.config.num_noises):
             noise = generator.standard_normal((rows, length, number + 1, self.num_normal), np.float32)

@@ -1,4 +1,4 @@
-"""Off-policy algorithms that can learn from data sets: without an env, together with an env, or before it."""
+"""Off-policy algorithms that can learn from data sets: without an env, together with one, or before using one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ReplayOrData(Algorithm[Any]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Creates a stream of minibatches to learn from data sets alone, else a stream of rollouts in the env."""
+        """Creates a stream of minibatches if the algorithm learns from data sets alone, else a stream of rollouts."""
         return data_transitions(trainee, self.config) if self.config.is_offline else super().collect(trainee)
 
     @override

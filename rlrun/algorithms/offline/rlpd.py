@@ -15,7 +15,7 @@ from rlrun.engine.settings.config import defaults, fixed
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @defaults(critic_normalization="layer")
 class RLPDModelConfig(SoftModelConfig):
-    """Settings of the networks of RLPD, whose critics are layer-normalized."""
+    """Settings of RLPD's networks, whose critics use layer normalization."""
 
 
 @defaults(
@@ -27,7 +27,7 @@ class RLPDModelConfig(SoftModelConfig):
 )
 @fixed("minibatches of a data set are processed in one process", num_learners=0)
 class RLPDConfig(DataSettings, SACConfig):
-    """Settings of RLPD (Ball et al., arXiv:2302.02948), with defaults from the paper's table 2, or else SAC's."""
+    """Settings of RLPD (Ball et al., arXiv:2302.02948), with defaults from the paper's table 2, otherwise from SAC."""
 
     needed: ClassVar[Mapping[str, str]] = {
         "input": "must name a data set, such as [{path: FOLDER, share: 0.5}], in addition to the env"

@@ -1,4 +1,4 @@
-"""Statistics of how far an actor's actions leave the range of the recorded actions."""
+"""Statistics on how far an actor's actions leave the range of the recorded actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ACTOR_SUPPORT = (
 
 
 def support_statistics(values: Tensor, actions: Tensor, recorded: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Mean Q value of an actor's actions, and share of them outside the recorded range (see `ACTOR_SUPPORT`).
+    """Mean Q value of an actor's actions, and share of actions outside the recorded range (see `ACTOR_SUPPORT`).
 
     Args:
         values: Q values of the actor's actions, [S, L].

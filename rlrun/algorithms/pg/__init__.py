@@ -1,1 +1,1 @@
-"""REINFORCE: policy gradients of complete episodes."""
+"""REINFORCE: policy gradients over complete episodes."""

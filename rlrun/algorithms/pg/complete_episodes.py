@@ -123,8 +123,8 @@ def require_end(length: int, why: str) -> None:
     """Checks the length of an unfinished episode whose steps are buffered.
 
     Args:
-        length: Steps of the episode so far.
-        why: Why it must end, and what to do, for the message.
+        length: Number of steps in the episode so far.
+        why: Part of the error message: why the episode must end, and what to do.
 
     Raises:
         TrainingFailed: The episode is longer than `LONGEST_EPISODE`.

@@ -46,7 +46,7 @@ class FilteredBCConfig(EpochsSettings, PGConfig):
 
 
 class FilteredBC(PG):
-    """Filtered behavioral cloning: maximum likelihood of the actions of the best episodes of each batch."""
+    """Filtered behavioral cloning: maximum likelihood of the actions in each batch's best episodes."""
 
     Config: ClassVar[type[FilteredBCConfig]] = FilteredBCConfig
     config: FilteredBCConfig

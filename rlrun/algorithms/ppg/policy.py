@@ -1,4 +1,4 @@
-"""Policy of PPG: networks of policy and values, and an auxiliary value head on the policy network (torch)."""
+"""Policy of PPG: policy and value networks, and an auxiliary value head on the policy network (torch)."""
 
 from __future__ import annotations
 

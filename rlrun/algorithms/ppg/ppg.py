@@ -46,7 +46,7 @@ class PPGModelConfig(ModelConfig):
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 class PPGConfig(PPOConfig):
-    """Settings of PPG, with the paper's values (arXiv:2009.04416, appendix A) as defaults where it gives any."""
+    """Settings of PPG; the defaults are the paper's where it gives any (arXiv:2009.04416, appendix A)."""
 
     model: PPGModelConfig = PPGModelConfig()
     """Network architecture of the policy and of the values."""
@@ -143,8 +143,8 @@ class AuxiliaryPhase(StatefulOperator):
         objective: Name of the objective.
         policy_iterations: Number of batches before each auxiliary phase, N_pi in the paper (arXiv:2009.04416).
         num_epochs: Number of passes over the stored steps in a phase.
-        minibatch_size: Steps in a minibatch.
-        seq_len: Steps per sequence of a recurrent policy; None for single steps.
+        minibatch_size: Number of steps in a minibatch.
+        seq_len: Number of steps per sequence of a recurrent policy; None for single steps.
     """
 
     learns = True

@@ -46,7 +46,7 @@ def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_
         first: N complete episodes of up to L steps, with equal columns, without their final observations.
         second: The episodes with which they are compared.
         is_first: Whether the first episode is preferred, [N].
-        axis: Axis of time in the batches: 1 for rows [N, L, ...], 0 for [L, N, ...].
+        axis: Time axis of the batches: 1 for rows [N, L, ...], 0 for [L, N, ...].
     """
     signs = np.expand_dims(np.where(is_first, 1.0, -1.0).astype(np.float32), axis)
     parts = []
@@ -64,8 +64,8 @@ class Comparisons:
     """Comparisons of a data set's episodes in fixed random pairs, with noisy preferences for higher returns.
 
     Preferences are sampled by the Bradley-Terry model; see `preferred`. If there are too few episodes for all pairs,
-    each episode is in several pairs, with different partners and new preferences. Episodes of held-out pairs are in no
-    other pairs. A row has the 2 L steps of both episodes of a pair; see `compared`.
+    each episode is in several pairs, with different partners and new preferences. Episodes of held-out pairs do not
+    appear in other pairs. A row has the 2 L steps of both episodes of a pair; see `compared`.
 
     Args:
         data: The data set.
@@ -73,7 +73,7 @@ class Comparisons:
         held_out: Number of held-out pairs.
         length: L, maximum number of steps of an episode.
         temperature: Temperature of the preferences; see `preferred`.
-        seed: Seed of the pairs and of the noise in the preferences.
+        seed: Seed for the pairs and for the noise in the preferences.
         is_held_out: Whether to present the held-out pairs instead of those to learn from.
 
     Raises:

@@ -42,11 +42,11 @@ REWARD_MODEL_POLICY = "rlrun.algorithms.preferences.policy:RewardModelPolicy"
 class DPO(Algorithm[DPOConfig]):
     """Direct preference optimization on pairs of episodes that the policy itself generates in each iteration.
 
-    Preferences follow the episodes' returns, or a reward model's scores of them, with the noise of a Bradley-Terry
-    model. The reference policy is the one at the start of the training.
+    Preferences follow the episodes' returns or a reward model's scores, with the noise of a Bradley-Terry model. The
+    reference policy is the one at the start of training.
 
     Source:
-        Rafailov et al., "Direct preference optimization", arXiv:2305.18290, eq. 7; online as Guo et al., "Direct
+        Rafailov et al., "Direct preference optimization", arXiv:2305.18290, eq. 7; online as in Guo et al., "Direct
         language model alignment from online AI feedback", arXiv:2402.04792, algorithm 1.
     """
 
@@ -113,7 +113,7 @@ class Compare(StatefulOperator):
     Args:
         trainee: The policy in training.
         temperature: Temperature of the preferences; see `preferred`.
-        labels: What preferences follow: `returns`, or the scores of a `reward_model`.
+        labels: Source of the preferences: `returns`, or the scores of a `reward_model`.
     """
 
     def __init__(self, trainee: Trainee, temperature: float, labels: Literal["returns", "reward_model"]) -> None:

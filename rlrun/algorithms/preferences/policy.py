@@ -64,7 +64,7 @@ class RewardModelPolicy(RewardingPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
     """
 
     estimates = "state_values"
@@ -85,7 +85,7 @@ class RewardModelPolicy(RewardingPolicy):
 
     @override
     def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> RewardModelOutputs:
-        """Outputs of actor-critic, reference policy and reward model for a batch, computed when used."""
+        """Outputs of actor-critic, reference policy and reward model for a batch, computed on first access."""
         return RewardModelOutputs(self, views, batch, target_views)
 
 
@@ -96,7 +96,7 @@ class RewardModelOutputs(RewardingOutputs):
         policy: The policy.
         views: The policy's parameters by name.
         batch: Columns [S, L, ...].
-        target_views: The reference policy's parameters by name; None without a reference policy.
+        target_views: The reference policy's parameters by name; None if there is no reference policy.
     """
 
     def __init__(self, policy: RewardModelPolicy, views: Views, batch: SampleBatch, target_views: Views | None) -> None:

@@ -37,8 +37,8 @@ class RewardModel(Algorithm[RewardModelConfig]):
     Only the reward model is trained, not the policy; a later stage of training can use the scores as rewards.
 
     Source:
-        Christiano et al., "Deep reinforcement learning from human preferences", arXiv:1706.03741, section 2.2.3, with a
-        score of whole episodes as in Ouyang et al., arXiv:2203.02155, eq. 1.
+        Christiano et al., "Deep reinforcement learning from human preferences", arXiv:1706.03741, section 2.2.3, with
+        scores of whole episodes as in Ouyang et al., arXiv:2203.02155, eq. 1.
     """
 
     Config = RewardModelConfig

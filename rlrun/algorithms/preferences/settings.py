@@ -28,17 +28,17 @@ WHOLE_EPISODES = "whole episodes are compared, in one process"
 
 @fixed(NO_VIEWS, views={})
 class WholeEpisodesModelConfig(ModelConfig):
-    """Settings of the networks of a policy that is trained on complete episodes."""
+    """Network settings for a policy trained on complete episodes."""
 
 
 @fixed("the policy has no value network", shared_value=False)
 @fixed("the policy has no critic", critic_sees=None)
 class DPOModelConfig(WholeEpisodesModelConfig):
-    """Settings of the network of a policy that learns by DPO."""
+    """Network settings for a policy trained by DPO."""
 
 
 class RewardNetworkConfig(ConfigModel):
-    """Settings of the network of a reward model: dense layers, a GRU, and a score."""
+    """Settings of a reward model's network: dense layers, a GRU, and a score."""
 
     hiddens: tuple[PositiveInt, ...] = (64,)
     """Widths of the dense layers in front of the GRU."""

@@ -78,7 +78,7 @@ class WholeEpisodes(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the incomplete episodes, by worker and by env of the worker."""
+        """Returns the incomplete episodes, by worker and env."""
         return {
             "begun": [
                 [worker, slot, dict(rows)] for worker, slots in self._begun.items() for slot, rows in slots.items()

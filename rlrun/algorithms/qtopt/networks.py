@@ -27,7 +27,7 @@ class CriticsNetworks(ActorQNetworks):
     num_elites: int = 1
 
     def target_greedy_actions(self, observations: Any, noise: Tensor) -> Tensor:
-        """Approximate argmax of the first target critic over actions, by the cross-entropy method; no gradients.
+        """Approximate argmax of the first target critic over actions, by the cross-entropy method, without gradients.
 
         Args:
             observations: Tree of observations, [S, 1, ...].

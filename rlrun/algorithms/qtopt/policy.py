@@ -27,12 +27,12 @@ NUM_CRITICS = 2
 
 
 class CriticsPolicy(ActorQPolicy):
-    """Policy of twin Q functions, maximized over continuous actions by the cross-entropy method.
+    """Policy with twin Q functions, which the cross-entropy method maximizes over continuous actions.
 
     Args:
         spaces: Observation and action space.
         config: Settings of QT-Opt.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: If the action space is not a Box with finite bounds.
@@ -57,7 +57,7 @@ class CriticsPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the standard normal noise with which the cross-entropy method searches next actions."""
+        """Samples the standard normal noise with which the cross-entropy method searches for next actions."""
         shape = (rows, length, self.config.cem_iterations, self.config.cem_samples, self.action_space.size)
         return {NOISE: generator.standard_normal(shape, np.float32)}
 

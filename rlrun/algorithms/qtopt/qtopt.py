@@ -105,7 +105,7 @@ class QTOpt(Algorithm[QTOptConfig]):
     @property
     @override
     def mode(self) -> RolloutMode:
-        """Way to collect rollouts: synchronously without remote workers, else asynchronously."""
+        """Collection mode: synchronous without remote workers, else asynchronous."""
         return "async" if self.config.num_workers else "sync"
 
     @override

@@ -38,7 +38,7 @@ class Random(Algorithm[RandomConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds a dataflow without updates; it only counts up the version of the weights with each rollout.
+        """Builds a dataflow without updates; it only increments the version of the weights with each rollout.
 
         With each new version, evaluations sample different actions.
         """
@@ -46,7 +46,7 @@ class Random(Algorithm[RandomConfig]):
 
 
 class CountFragments(Operator):
-    """Counts up the version of the weights with each rollout fragment, as if the policy had been updated."""
+    """Increments the version of the weights with each rollout fragment, as if the policy had been updated."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

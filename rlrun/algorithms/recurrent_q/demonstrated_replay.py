@@ -28,17 +28,18 @@ class DemonstratedReplay:
         Paine et al., arXiv:1909.01387, section 3.
 
     Attributes:
-        config: Settings of both buffers; the buffer of demonstrations gets the capacity that they need.
+        config: Settings of both buffers; the buffer for demonstrations gets just the capacity it needs.
         ratio: Probability that a sampled sequence is a demonstration.
 
     Args:
-        replay_of: Factory of an empty buffer, from the buffer's settings and `num_workers`.
+        replay_of: Function that creates an empty buffer from the buffer's settings and `num_workers`.
         config: Settings of both buffers.
         num_workers: Number of workers whose fragments are stored.
         demonstrations: Path of a file or a data set of demonstrations; if None, the first fragment raises an error.
         ratio: Probability that a sampled sequence is a demonstration.
-        seed: Seed of the choice between demonstrations and collected experience.
-        clip_rewards: Clip range of the demonstrations' rewards, as for collected ones; None for no clipping.
+        seed: Seed for the choice between demonstrations and collected experience.
+        clip_rewards: Clip range of the demonstrations' rewards, the same as for collected rewards; None for no
+            clipping.
     """
 
     def __init__(
@@ -123,10 +124,10 @@ class DemonstratedReplay:
         return replay
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of sequences like `SequenceReplay`; demonstrations are last in each minibatch.
+        """Samples minibatches of sequences, like `SequenceReplay`, with demonstrations last in each minibatch.
 
         Args:
-            batch_size: Number of sequences of a minibatch.
+            batch_size: Number of sequences per minibatch.
             env_steps: Env steps so far, for schedules.
             number: Number of minibatches, whose rows are concatenated: S sequences in total.
 

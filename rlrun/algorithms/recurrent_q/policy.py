@@ -1,4 +1,4 @@
-"""Policies that act by a recurrent Q network over Discrete actions (torch)."""
+"""Policies that act with a recurrent Q network over Discrete actions (torch)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from rlrun.engine.policy.policy import Policy
 
 
 class RecurrentQPolicy(Policy):
-    """Policy of a recurrent Q network over Discrete actions.
+    """Policy with a recurrent Q network over Discrete actions.
 
     Args:
         spaces: Observation and action space.
         config: Settings of R2D2.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
-        UsageError: If actions are not a finite number of choices.
+        UsageError: If actions are not a finite set.
     """
 
     def __init__(self, spaces: Spaces, config: R2D2Config, seed: int) -> None:

@@ -94,8 +94,8 @@ class R2D2(Algorithm[R2D2Config]):
     def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared n-step TD error of rescaled Q values over S sequences of L steps.
 
-        Double Q-learning: the network selects the next action, the target network evaluates it. Both are unrolled over
-        the whole sequence.
+        Double Q-learning: the online network selects the next action, and the target network evaluates it. Both are
+        unrolled over the whole sequence.
         """
         valid = batch["valid"].float()
         length = valid.shape[1]

@@ -135,7 +135,7 @@ class EpochsSettings(ConfigModel):
 
 
 class PPOSettings(EpochsSettings):
-    """Mixin for subclasses of `OnPolicyConfig`: settings of PPO that bound its updates, besides those of its loss."""
+    """Mixin for subclasses of `OnPolicyConfig`: PPO's settings that bound its updates, apart from those in its loss."""
 
     asynchronous: bool = False
     """Whether remote workers collect while the learner learns, with weights up to one batch old, instead of waiting."""
@@ -153,17 +153,17 @@ class PPOSettings(EpochsSettings):
 
     @property
     def early_stop(self) -> tuple[str, float] | None:
-        """Early stopping as (statistic, bound), for `TrainOnBatch`; None for none."""
+        """Early stopping as (statistic, bound), for `TrainOnBatch`; None for no early stopping."""
         return None if self.early_stop_kl is None else ("kl", 1.5 * self.early_stop_kl)
 
     @property
     def adaptive_lr(self: Any) -> AdaptiveRate | None:
-        """Rule by which the learning rate adapts to the KL divergence of updates; None for a number or a schedule."""
+        """Rule that adapts the learning rate to the KL divergence of updates; None if it is a number or a schedule."""
         return self.lr if isinstance(self.lr, AdaptiveRate) else None
 
     @property
     def clipped_separately(self) -> str:
-        """Pattern in the names of the value network's parameters if norms are separate; else ""."""
+        """Pattern in the value network's parameter names if its gradients are clipped separately; else ""."""
         return VALUE_NETWORK if self.separate_grad_norms else ""
 
     @model_validator(mode="after")

@@ -64,17 +64,17 @@ class SlateNetworks:
     target_views: Mapping[str, Tensor]
 
     def item_values(self, observations: Mapping[str, Any]) -> Tensor:
-        """Q values [rows, N + 1] of all candidate items and, last, of no click, by the online network."""
+        """Online network's Q values [rows, N + 1] of all candidate items, followed by the Q value of no click."""
         return self._item_values(self.views, observations)
 
     def logits(self, observations: Mapping[str, Any]) -> Tensor:
-        """Logits [rows, N] of all candidates by the choice model; the logit of no click is 0."""
+        """Choice model's logits [rows, N] of all candidates; the logit of no click is 0."""
         heads, _ = self.choice(self.views, {"obs": _user(observations)})
         logits: Tensor = choice_logits(heads["outputs"], observations[CANDIDATES].float())
         return logits.squeeze(1)
 
     def target_slate_values(self, observations: Mapping[str, Any]) -> Tensor:
-        """Values [rows] of the best slates by the target network and the choice model, without gradient."""
+        """Values [rows] of the best slates, from the target network and the choice model, without gradient."""
         with torch.no_grad():
             values, logits = self._item_values(self.target_views, observations), self.logits(observations)
             if self.slates is None:
@@ -96,7 +96,7 @@ class SlateQPolicy(Policy):
     Args:
         spaces: Observation and action space.
         config: Settings of SlateQ.
-        seed: Seed of the initial parameters.
+        seed: Seed for the initial parameters.
 
     Raises:
         UsageError: Observations lack candidates or clicks, or actions are not slates of candidates.

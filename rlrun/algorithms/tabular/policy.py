@@ -1,4 +1,4 @@
-"""Policies that act by a table of Q values (torch)."""
+"""Policies that look up Q values in a table (torch)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Table(nn.Module):
 
 
 class TabularPolicy(Policy):
-    """Greedy policy of a Q table, with epsilon-greedy exploration if scheduled.
+    """Greedy policy over a Q table, with epsilon-greedy exploration if it is scheduled.
 
     Args:
         observation_space: Discrete space of the S states.

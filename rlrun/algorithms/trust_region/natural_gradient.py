@@ -114,7 +114,7 @@ class NaturalGradientStep:
 
 
 def fisher_product(kl: Tensor, point: Tensor, damping: float) -> Callable[[Tensor], Tensor]:
-    """Creates the function v -> (F + damping I) v of vectors [N], without forming the Fisher matrix F.
+    """Creates the function v -> (F + damping I) v for vectors [N], without forming the Fisher matrix F.
 
     F is the Hessian of the mean KL divergence from the old policy, at the old parameters (arXiv:1502.05477, appendix
     C.1).
@@ -152,7 +152,7 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], target: Tensor, step
     """Solves A x = b for a symmetric positive definite A, from x = 0.
 
     Args:
-        product: Function that multiplies A with a vector, [N].
+        product: Function that multiplies a vector [N] by A.
         target: b, [N].
         steps: Number of iterations; N iterations give the exact solution up to rounding.
 

@@ -14,7 +14,7 @@ ONE_PROCESS = "a natural-gradient step must be computed from the whole batch in 
 
 @fixed("the value network has separate layers, which are fitted separately", shared_value=False, module=None)
 class SeparateValueModelConfig(ModelConfig):
-    """Settings of the networks of a policy and a value function, without shared layers."""
+    """Network settings for a policy and a value function without shared layers."""
 
 
 @defaults(lr=1e-3)

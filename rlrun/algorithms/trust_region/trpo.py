@@ -73,7 +73,7 @@ class TRPO(Algorithm[TRPOConfig]):
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that fits the value network to each batch and takes one policy step on the batch.
 
-        Advantages are computed before both, so the order of the two does not matter.
+        Advantages are computed before both steps, so the order of the steps does not matter.
         """
         config = self.config
         return (
@@ -103,12 +103,12 @@ def value_prefix(policy: Policy) -> str:
 
 
 class TakeStep(Operator):
-    """Takes one step on an objective with a whole batch, after other objectives were trained on the batch.
+    """Takes one step on an objective with a whole batch, after the other objectives have been trained on it.
 
     Args:
         trainee: The policy in training.
         objective: Name of the objective.
-        seq_len: Steps per sequence of a recurrent policy; None for single steps.
+        seq_len: Number of steps per sequence of a recurrent policy; None for single steps.
     """
 
     learns = True
@@ -135,7 +135,7 @@ class TakeStep(Operator):
 @defaults(max_kl=0.05)
 @fixed("npg always takes the full step; use trpo for a line search", line_search_steps=0, shrink=0.8)
 class NPGConfig(TRPOConfig):
-    """Settings of NPG: settings of TRPO without line search, so that `max_kl` bounds the step only to second order."""
+    """Settings of NPG: TRPO's settings without a line search, so that `max_kl` bounds the step only to second order."""
 
 
 class NPG(TRPO):

@@ -1,4 +1,4 @@
-"""Files of RLlib and rl-zoo3, read as specs of rlrun; error messages point to the lines of the original file."""
+"""RLlib and rl-zoo3 files, read as rlrun specs; error messages point to the lines of the original file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document:
-    """Translates a file of RLlib experiments; other documents are returned unchanged.
+    """Translates a document of RLlib experiments; other documents are returned unchanged.
 
     Args:
-        document: The document; it is RLlib's if its entries have a key `run`.
-        tell: Function called with a line about the translation.
+        document: The document, taken to be RLlib's if its entries have a key `run`.
+        tell: Function called with each line of output about the translation.
 
     Raises:
-        SpecError: An experiment cannot be translated, or has keys without a counterpart that change what is learned.
+        SpecError: An experiment cannot be translated, or has keys that affect learning but have no counterpart.
     """
     from rlrun.bridges.translation.rllib import is_rllibs
     from rlrun.bridges.translation.translate import translate_rllib
@@ -45,14 +45,14 @@ def translated_text(
 
     Args:
         path: Path of the file.
-        env: For an rl-zoo3 file, the env whose settings to translate; for an RLlib file, the env that replaces those in
-            the file.
+        env: For an rl-zoo3 file, the env whose settings to translate; for an RLlib file, an env to use instead of those
+            in the file.
         lenient: Whether to omit keys without a counterpart even if they affect learning.
-        version: Version of RLlib; None to recognize it by the keys.
+        version: RLlib version; None to infer it from the keys.
 
     Raises:
-        SpecError: The file cannot be read or translated, or `lenient` is not set and the file has keys without a
-            counterpart that affect learning.
+        SpecError: The file cannot be read or translated, or it has keys that affect learning but have no counterpart,
+            and `lenient` is not set.
     """
     from rlrun.bridges.translation.rllib import is_rllibs
     from rlrun.bridges.translation.translate import text_of, translate_rllib, translate_zoo
@@ -86,7 +86,7 @@ def document_of(document: Document, translation: Translation) -> Document:
 
 
 def translated(document: Document, translate: Callable[[Any], Translation]) -> Translation:
-    """Translates a document's data by calling a function; turns the function's error into one with line and column.
+    """Calls a function that translates a document's data; adds line and column to the function's errors.
 
     Raises:
         SpecError: The data cannot be translated.

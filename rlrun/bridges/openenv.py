@@ -1,6 +1,6 @@
 """Env on an OpenEnv server, used over a WebSocket session (extra `openenv`).
 
-The protocol is that of openenv-core 0.3: `reset`, `step` and `close` messages in JSON; observations and actions are
+The protocol is the one in openenv-core 0.3: `reset`, `step` and `close` messages in JSON; observations and actions are
 objects with named fields. `done` ends an episode as terminated, since the protocol has no truncation.
 """
 
@@ -39,7 +39,7 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         url: Address of the server, such as ws://localhost:8000.
         spaces: Spaces of `observation` and `action` in JSON form, each a Dict with the fields to use. Other fields of
             observations are ignored.
-        timeout_s: Timeout in seconds of an answer from the server.
+        timeout_s: Seconds to wait for an answer from the server.
         reset: Additional arguments of each reset, besides the seed.
 
     Raises:

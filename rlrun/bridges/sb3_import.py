@@ -91,9 +91,9 @@ def import_sb3(
         path: The zip file that `model.save` wrote.
         env: Id of the policy's env.
         runs_dir: The folder that holds the runs.
-        algorithm: Name of the algorithm; None to recognize it by the names of the parameters.
+        algorithm: Name of the algorithm; None to infer it from the parameter names.
         normalization: File with the statistics of `VecNormalize`; None if the policy has none.
-        overrides: Texts ``path=value`` that override the run's spec, such as ``env.kwargs.size=8``.
+        overrides: Strings ``path=value`` that override the run's spec, such as ``env.kwargs.size=8``.
         name: Name of the run; None to derive it from env and algorithm.
 
     Raises:
@@ -267,7 +267,7 @@ MOST_OF_OTHERS = 10**7
 
 
 def written_settings(file: Sb3Zip, algorithm: str) -> dict[str, Any]:
-    """Extracts an algorithm's settings from the attributes in a zip file; only plain numbers and words are used.
+    """Extracts an algorithm's settings from the attributes in a zip file; only plain numbers and strings are used.
 
     Args:
         file: Content of the zip file.
@@ -290,7 +290,7 @@ def _is_plain(name: str, value: Any) -> bool:
 
 
 def lines_for(pickled: Path) -> str:
-    """Text of a Python program that converts a pickled `VecNormalize` to an npz file, and of a command to run it."""
+    """Python program that converts a pickled `VecNormalize` to an npz file, with the command to run it, as text."""
     target = pickled.with_suffix(".npz")
     return LINES.format(source=str(pickled), target=str(target))
 
@@ -303,7 +303,7 @@ def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
         leaves: The arrays that make up the policy's observations, described as a tree of `ObservationLeaf`.
 
     Raises:
-        UsageError: The file does not hold such statistics, or its formula normalizes differently than rlrun's.
+        UsageError: The file does not hold such statistics, or uses a different normalization formula from rlrun's.
     """
     numbers = _numbers(path)
     found = ObservationFilter(leaves)

@@ -109,12 +109,12 @@ class AutomatonConfig(ConfigModel):
 class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Env wrapper: product of an env with a Büchi automaton, with rewards for visits of accepting sets only.
 
-    The env's info lists in `labels` the labels (texts) that are true in the state after a step. The automaton's state
-    is added to observations under the key `automaton`, a Discrete. The env's own rewards are dropped: a step's reward
-    is 1 if it visits an accepting set for the first time in this round, else 0. A round ends once all accepting sets
-    were visited. After `rounds` rounds the task counts as satisfied, and the episode terminates. The episode also
-    terminates, unsatisfied, in a state from which some accepting set is unreachable. The info entry `satisfied` is 1 or
-    0, so its mean in results, `info/satisfied`, is the probability of satisfaction.
+    The env's info holds `labels`, the names of the labels that are true in the state after a step. The
+    automaton's state is added to observations under the key `automaton`, a Discrete. The env's own rewards are dropped:
+    a step's reward is 1 if it visits an accepting set for the first time in this round, else 0. A round ends once all
+    accepting sets were visited. After `rounds` rounds the task counts as satisfied, and the episode terminates. The
+    episode also terminates, unsatisfied, in a state from which some accepting set is unreachable. The info entry
+    `satisfied` is 1 or 0, so its mean in results, `info/satisfied`, is the probability of satisfaction.
 
     Transitions with `epsilon` are additional actions, numbered after the Discrete actions of the env. Such an action
     has no effect unless its transition starts in the current state.
@@ -188,7 +188,7 @@ class StateLabels(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
         labels: For each label, the states in which it is true.
 
     Raises:
-        UsageError: The observations are not Discrete, or a state is not one of the env's.
+        UsageError: The observations are not Discrete, or a label names a state that the env does not have.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], labels: Mapping[str, Sequence[int]]) -> None:

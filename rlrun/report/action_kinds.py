@@ -54,13 +54,13 @@ def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
     """Mean returns of greedy and sampled actions if their intervals do not overlap, else None.
 
     Args:
-        value_of: Function from the name of a metric to its value; None without a value.
+        value_of: Function that returns the value of a metric by name, or None if the metric has no value.
 
     Examples:
         >>> row = {"evaluation/episode_return_mean": -2.0, "evaluation/sampled/episode_return_mean": 1.5}
         >>> print(differing_kinds({**row, "evaluation/sampled/episode_return_gap": 3.1}.get).line())
-        Sampled actions return 1.5 on average, greedy ones -2: their 95% intervals do not overlap. Greedy actions \
-    count (evaluation.actions).
+        Sampled actions return 1.5 on average, greedy ones -2: their 95% intervals do not overlap. Results use greedy \
+actions (evaluation.actions).
         >>> differing_kinds({**row, "evaluation/sampled/episode_return_gap": 0.0}.get) is None
         True
     """

@@ -84,7 +84,7 @@ class Pair:
         p_value: Two-sided p value of the rank test, adjusted for the number of all pairs (Holm).
         settled: Whether the difference is significant.
         probability_of_area: Probability of improvement in the area under the curve.
-        verdict: Result of the pair as a sentence.
+        verdict: Result of this comparison as a sentence.
     """
 
     ahead: str

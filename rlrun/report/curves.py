@@ -82,7 +82,7 @@ def sample_points(sample: Sample, metric: str, axis: str, mode: Mode = "max") ->
 def curve_of(
     group: Group, metric: str, axis: str, *, mode: Mode = "max", grid_points: int = GRID_POINTS
 ) -> Curve | None:
-    """Learning curve of a group on a regular grid, None if no sample has a value.
+    """Learning curve of a group on a regular grid; None if no sample has a value.
 
     Args:
         group: The group.

@@ -27,9 +27,9 @@ class TrainingSegment:
         generation: Index of the generation at the start of the segment.
         start: Steps at the start of the segment: env steps, or SGD steps in offline training.
         stop: Steps at the next generation, or at the end of training.
-        score: Value of the metric at `stop`, None without one.
+        score: Value of the metric at `stop`; None if it has no value.
         how: Change of the settings at the start: initial, kept, perturbed, resampled, mixed, modeled.
-        parent: Index of the member whose weights were copied, None if none were.
+        parent: Index of the member whose weights were copied; None if no weights were copied.
         params: Settings of the member during the segment.
         is_ancestor: Whether the final weights of the best member descend from this segment.
     """
@@ -52,7 +52,7 @@ class Family:
     Attributes:
         population: Seed of the population.
         members: Names of the population's trials.
-        best: Index of the member that is best at the end, None if none has a score.
+        best: Index of the member that is best at the end; None if no member has a score.
         copies: Number of times that a member copied another member's weights.
         stretches: Training segments (from one generation to the next) of all members, sorted by generation and member.
     """

@@ -1,4 +1,4 @@
-"""Rates of wins, draws and losses in evaluations against an opponent, also by side."""
+"""Rates of wins, draws and losses in evaluations against an opponent, overall and for each side."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def is_game_metric(name: str) -> bool:
 
 
 def are_games(trials: Sequence[TrialResult]) -> bool:
-    """Whether all trials report outcomes of games; the mean return over both sides of a game then says nothing."""
+    """Whether all trials report outcomes of games; the mean return over both sides of a game is then meaningless."""
     return bool(trials) and all(any(map(is_game_metric, trial.last_result)) for trial in trials)
 
 
 def rates_of(groups: Sequence[Group]) -> list[GameRates]:
-    """Rates of groups, by side; [] without games against an opponent.
+    """Rates of wins, draws and losses for each group and side; [] without games against an opponent.
 
     Args:
-        groups: The groups, whose trials have the columns of the metrics of games.
+        groups: The groups, whose trials have the columns of the game metrics.
     """
     found = []
     for group in groups:

@@ -45,7 +45,7 @@ class MetricGrid:
     """Metrics in a grid of small charts, by section.
 
     Attributes:
-        sections: Names of the metrics by title of the section.
+        sections: Names of the metrics, by section title.
         constants: Metrics that are constant in all results, and so are not drawn.
         left_out: Number of varying metrics that are not drawn, since their section is full.
     """
@@ -94,7 +94,7 @@ def metric_grid(runs: Sequence[RunView], names: Iterable[str]) -> MetricGrid:
 
 
 def phases(trial: TrialResult) -> list[tuple[str, float]]:
-    """Splits a trial's seconds by phase: dataflow operators, evaluation, checkpoints and rest; longest first.
+    """Splits a trial's time into phases, in seconds: dataflow operators, evaluation, checkpoints, rest; longest first.
 
     Args:
         trial: The trial, with the columns of its timings.

@@ -86,7 +86,7 @@ def page_data(
     *,
     drawn: str | None = None,
 ) -> dict[str, Any]:
-    """Data of a report page on the given runs.
+    """Data for a report page on the given runs.
 
     Args:
         runs: The runs, with the columns of all metrics.
@@ -94,7 +94,7 @@ def page_data(
         mode: Whether higher or lower values of this metric are better.
         metrics: Metrics whose curves are drawn; metrics that no run reports are left out.
         small: Metrics whose curves are drawn in a grid of small charts.
-        drawn: Metric that the chart of learning curves shows first, None for `metric`.
+        drawn: Metric that the chart of learning curves shows first; None for `metric`.
     """
     reported = {name for run in runs for name in run.reported}
     shown = [name for name in dict.fromkeys([metric, *metrics, drawn]) if name in reported] or [metric]
@@ -139,7 +139,7 @@ def world_metrics(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def usual_metrics(trials: Sequence[TrialResult]) -> tuple[str, ...]:
-    """Metrics whose curves reports show unasked, if reported; games have rates instead of returns."""
+    """Metrics whose curves a report shows by default, if reported; returns are omitted for games, which have rates."""
     return (LENGTH,) if are_games(trials) else USUAL_METRICS
 
 
@@ -295,7 +295,7 @@ def write_report(
             else "max".
 
     Returns:
-        Sentences on parts that could not be read, and on runs in which greedy and sampled actions differ.
+        Remarks on parts that could not be read, and on runs in which greedy and sampled actions differ.
 
     Raises:
         UsageError: If a directory is not a run, or a metric is reported by none of the runs.

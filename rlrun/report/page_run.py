@@ -1,4 +1,4 @@
-"""Data of one run for a report page: spec, machine, best trial, sweep, and recordings."""
+"""Data on one run for a report page: spec, machine, best trial, sweep, and recordings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LARGEST_VIDEO_BYTES = 1_500_000
 
 
 def run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
-    """Data of one run for a report page.
+    """Data on one run for a report page.
 
     Args:
         run: The run, with the columns of the metric and of its timings.
@@ -183,7 +183,7 @@ def _flow(value: Any) -> str:
 def sweep_data(
     groups: Sequence[Group], metric: str, mode: Mode, logarithmic: Mapping[str, bool]
 ) -> dict[str, Any] | None:
-    """Data of a sweep: axes, scores, parameter importance and history of the best score; None if no parameter varies.
+    """Data on a sweep: axes, scores, parameter importance and history of the best score; None if no parameter varies.
 
     Args:
         groups: The configurations, in the order of the run.
@@ -238,7 +238,7 @@ def logarithmic_parameters(spec: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def family_data(family: Family, logarithmic: Mapping[str, bool]) -> dict[str, Any]:
-    """Data of a population's lineage, and of its members' settings over time."""
+    """Data on a population's lineage, and on its members' settings over time."""
     names = list(dict.fromkeys(name for stretch in family.stretches for name in stretch.params))
     axes = [axis_data(name, [s.params.get(name) for s in family.stretches], logarithmic) for name in names]
     stretches = [

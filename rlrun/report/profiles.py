@@ -1,4 +1,4 @@
-"""Methods over several envs: performance profiles and aggregate scores (Agarwal et al. 2021, arXiv:2108.13264).
+"""Comparison of methods over several envs: performance profiles and aggregate scores (arXiv:2108.13264).
 
 A method is an algorithm with its settings; its tasks are the envs. To make envs comparable, the returns of each env are
 scaled so that the lowest final value of all methods is 0 and the highest is 1.

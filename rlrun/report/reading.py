@@ -41,10 +41,10 @@ class RunView:
         name: Name of the run's directory, with the parent folder's name if several runs share a name.
         table: Content of run.json.
         labels: Tags and note of the run.
-        spec: Resolved spec of the run, {} if it cannot be read.
+        spec: Resolved spec of the run; {} if it cannot be read.
         trials: Results of the trials, in the order of the table.
         stops: Early-stopping decisions of the scheduler, in order.
-        generations: Lineage of the populations (PBT), [] without populations.
+        generations: Lineage of the populations (PBT); [] without populations.
         problems: Messages on parts that could not be read, one sentence each.
     """
 
@@ -114,9 +114,9 @@ FEW_VALUES = 8
 
 
 def denser_counterpart(runs: Sequence[RunView], metric: str) -> str | None:
-    """Return in training to draw in place of an evaluation metric of which no trial has many values; None to keep it.
+    """Return in training to draw instead of an evaluation metric with few values in every trial; None to keep it.
 
-    A first evaluation may come after most of the learning, and few of them draw a flat line.
+    The first evaluation may come after most of the learning, so the curve of a few evaluations can be flat.
     """
     other = counterpart(metric)
     if other is None or not metric.startswith("evaluation/") or not all(other in run.reported for run in runs):
@@ -155,7 +155,7 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
         path: Directory of the run.
         metrics: Columns of the results to read. The run's goal, the counterparts of these metrics, the metrics of
             `expect` and `AXES` are read as well.
-        name: Name of the run in the report, None for the name of its directory.
+        name: Name of the run in the report; None for the name of its directory.
 
     Raises:
         UsageError: If the directory is not a run, or its run.json cannot be read.
@@ -199,7 +199,7 @@ def read_judged_runs(paths: Sequence[Path], metric: str | None, mode: Mode | Non
 def chosen_goal(runs: Sequence[RunView], metric: str | None, mode: Mode | None) -> tuple[str, Mode]:
     """Metric that ranks the trials of runs, and its mode: the user's choice, else the first goal that all runs report.
 
-    If the runs report no common goal, for example since only some of them evaluate, the return in training is used.
+    If the runs report no common goal, for example because only some of them evaluate, the return in training is used.
     """
     goals = dict(run.goal for run in reversed(runs))
     chosen = metric or _common_goal(runs)
@@ -237,7 +237,7 @@ def axis_of(runs: Iterable[RunView], name: str | None) -> str:
 
     Args:
         runs: The runs.
-        name: One of `AXES`, None for the steps that the trainings count (see `common_axis`).
+        name: One of `AXES`; None for the unit of steps that `common_axis` selects.
     """
     return common_axis(trial.last_result for run in runs for trial in run.trials) if name is None else AXES[name]
 

@@ -48,7 +48,7 @@ class Estimate:
 
 
 def interquartile_mean(scores: ArrayLike) -> Floats:
-    """Interquartile mean over the last axis: mean of the middle half, without a quarter at either end (rounded down).
+    """Interquartile mean over the last axis: mean without the lowest and highest quarter of scores (each rounded down).
 
     For fewer than 4 scores, this is the mean. (arXiv:2108.13264, section 4.2)
 

@@ -35,8 +35,8 @@ class GroupSummary:
         status: Number of trials by status, such as "3 terminated".
         env_steps: Mean env steps over the trials.
         sgd_steps: Mean SGD steps over the trials.
-        mean: Mean of the metric's last values with its interval, None without values.
-        iqm: Interquartile mean of the last values with its interval, None without values.
+        mean: Mean of the metric's last values with its interval; None without values.
+        iqm: Interquartile mean of the last values with its interval; None without values.
         best: Best value of the metric over all trials and iterations.
         counterpart: Mean over trials of the last value of the metric's counterpart (the same return, measured in
             training instead of evaluations, or the reverse); None without values.
@@ -61,7 +61,8 @@ class BestTrial:
     Attributes:
         trial: Name of the trial.
         value: Best value of the metric.
-        checkpoint: Best checkpoint of the trial, or the newest valid one if the metric is minimized; None without one.
+        checkpoint: Best checkpoint of the trial, or the newest valid one if the metric is minimized; None if there is
+            none.
     """
 
     trial: str
@@ -81,7 +82,7 @@ def best_trial(run: RunView, metric: str, mode: Mode) -> tuple[BestTrial | None,
     """Best trial of a run, with its best valid checkpoint.
 
     Returns:
-        The trial, None if no trial has a value; and the problems of checkpoints that were skipped.
+        The trial (None if no trial has a value), and the problems with checkpoints that were skipped.
     """
     scored = [(value, trial) for trial in run.trials if (value := trial.best(metric, mode)) is not None]
     scored.sort(key=lambda pair: pair[0], reverse=mode == "max")

@@ -49,7 +49,7 @@ def draw(
         y_name: Name of the vertical axis.
         width: Characters in a line.
         height: Lines of the drawing area.
-        color: Whether the text may hold ANSI colors.
+        color: Whether the text may contain ANSI color codes.
     """
     shown = [line for line in lines if np.isfinite(line.ys).any()]
     if not shown:

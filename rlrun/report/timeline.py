@@ -28,7 +28,7 @@ class Span:
 
     Attributes:
         trial: Name of the trial.
-        start: Seconds from the start of the run, estimated from the end and the seconds of training.
+        start: Seconds from the start of the run, estimated from the trial's end and its seconds of training.
         stop: Seconds from the start of the run to the trial's last write.
         lane: Row of the drawing; trials in one lane do not overlap.
     """
@@ -92,7 +92,7 @@ def history(groups: Sequence[Group], scores: Mapping[str, float], mode: Mode) ->
 
 
 def training_seconds(group: Group) -> float:
-    """Seconds of training of all trials of a group."""
+    """Total training time of a group's trials, in seconds."""
     return sum(float(trial.last_result.get("time_total_s") or 0.0) for trial in group.trials)
 
 

@@ -1,7 +1,7 @@
 """Verification of a spec: one seed is trained again, and digests of its results are compared with published ones.
 
-The digests of `ppo.yaml` are in `ppo.digest.json` beside it: one for each result row without its timings, one for the
-final weights, and what they were computed with.
+The digests of `ppo.yaml` are in `ppo.digest.json`, next to it: one for each result row (without its timings) and one
+for the final weights, together with the spec, code, packages and machine on which they may depend.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Digests(ConfigModel):
     weights: str
     """Digest of the final weights of all policies."""
     made_with: dict[str, str]
-    """Surroundings on which the numbers may depend, the likeliest cause of a difference first."""
+    """Spec, code, packages and machine on which the numbers may depend, the most likely cause of a difference first."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Verification:
 
     @property
     def first_differing_row(self) -> int | None:
-        """Index of the first row that differs, is missing or is too many; None if there is none."""
+        """Index of the first row that differs or that only one of the results has; None if there is none."""
         pairs = zip_longest(self.published.rows, self.found.rows)
         return next((index for index, (there, here) in enumerate(pairs) if there != here), None)
 
@@ -97,7 +97,7 @@ class Verification:
 
     @property
     def causes(self) -> list[str]:
-        """Likely causes of a difference: the surroundings that differ, the likeliest first."""
+        """Likely causes of a difference, such as different code, packages or machines; the most likely first."""
         there, here = self.published.made_with, self.found.made_with
         return [
             f"{name}: {here.get(name, 'none')} here, {there.get(name, 'none')} there"
@@ -151,7 +151,7 @@ def retrained(
         watch: Called with each event of the run.
 
     Raises:
-        UsageError: The experiment has several trials with this seed, or begins with the weights of another.
+        UsageError: The experiment has several trials with this seed, or starts from the weights of another one.
         TrainingFailed: The training did not finish.
     """
     alone = experiment.replace(seeds=(seed,))
@@ -175,7 +175,7 @@ def retrained(
 
 
 def row_digest(row: Mapping[str, Any]) -> str:
-    """Digest of a result row without its timings: of JSON with sorted keys, in which floats have the fewest digits.
+    """Digest of a result row without its timings, as JSON with sorted keys and the shortest notation of each float.
 
     Examples:
         >>> row_digest({"env_steps": 2, "time_total_s": 0.5}) == row_digest({"env_steps": 2, "time_total_s": 0.7})
@@ -186,14 +186,14 @@ def row_digest(row: Mapping[str, Any]) -> str:
 
 
 def settings_digest(experiment: Experiment) -> str:
-    """Digest of an experiment's settings that change its results, apart from its seeds."""
+    """Digest of the settings that affect an experiment's results, apart from its seeds."""
     data = experiment.to_data()
     settings = {**experiment.template, **{name: data[name] for name in SETTINGS}}
     return _digest([json.dumps(settings, sort_keys=True).encode()])
 
 
 def weights_digest(content: Content) -> str:
-    """Digest of the weights of all policies in a checkpoint: names, shapes and little-endian numbers, by name."""
+    """Digest of all policies' weights in a checkpoint: names, shapes and little-endian numbers, sorted by name."""
     return _digest(
         part
         for stem in sorted(content.tensors)
@@ -223,9 +223,9 @@ def _surroundings(experiment: Experiment, trial: TrialResult, content: Content) 
 
 
 def updates_in_words(manifest: Mapping[str, Any]) -> str:
-    """Description, from a checkpoint's manifest, of the way in which a training here computed its updates.
+    """Describes, from a checkpoint's manifest, how a training run on this machine computed its updates.
 
-    If there is a reason why their rounding depends on the processor, it is added.
+    If the rounding of the updates depends on the processor, the description includes the reason.
     """
     chosen = manifest["update_executor"]
     reason = why_no_library() if chosen == "numpy" else manifest.get("depends_on_processor", "")

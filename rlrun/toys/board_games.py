@@ -124,8 +124,8 @@ class BoardGame(World):
 class TicTacToe(BoardGame):
     """Tic-tac-toe: three in a row on a 3 x 3 board.
 
-    Observation: {observation: the own and the other player's pieces, [3, 3, 2]; action_mask: [9]}, shown to the player
-    whose turn it is. Actions: Discrete(9), the cell, row by row. Rewards: 1 to the winner and -1 to the loser at
+    Observation: {observation: the player's own and the opponent's pieces, [3, 3, 2]; action_mask: [9]}, shown to the
+    player whose turn it is. Actions: Discrete(9), the cell, row by row. Rewards: 1 to the winner and -1 to the loser at
     the end, 0 to both in a draw. Ends: for both, with three in a row or a full board. `x` begins. The game is a draw if
     both play perfectly (`rlrun.toys.scripted_players.Minimax`).
     """
@@ -142,9 +142,9 @@ class TicTacToe(BoardGame):
 class ConnectFour(BoardGame):
     """Connect Four: four in a row on a 6 x 7 board, on which pieces fall to the lowest empty cell of a column.
 
-    Observation: {observation: the own and the other player's pieces, [6, 7, 2]; action_mask: [7]}, shown to the player
-    whose turn it is. Actions: Discrete(7), the column. Rewards: 1 to the winner and -1 to the loser at the end, 0 to
-    both in a draw. Ends: for both, with four in a row or a full board. `red` begins.
+    Observation: {observation: the player's own and the opponent's pieces, [6, 7, 2]; action_mask: [7]}, shown to the
+    player whose turn it is. Actions: Discrete(7), the column. Rewards: 1 to the winner and -1 to the loser at the end,
+    0 to both in a draw. Ends: for both, with four in a row or a full board. `red` begins.
     """
 
     def __init__(self) -> None:
@@ -163,8 +163,8 @@ class Hex(BoardGame):
     own sides at the top and the bottom, so `o` sees the transposed board. A cell has six neighbors: the adjacent cells
     in its row and column, and the cells above right and below left.
 
-    Observation: {observation: the own and the other player's pieces, [n, n, 2]; action_mask: [n * n]}, shown to the
-    player whose turn it is. Actions: Discrete(n * n), the cell, row by row, in the player's view. Rewards: 1 to the
+    Observation: {observation: the player's own and the opponent's pieces, [n, n, 2]; action_mask: [n * n]}, shown to
+    the player whose turn it is. Actions: Discrete(n * n), the cell, row by row, in the player's view. Rewards: 1 to the
     winner and -1 to the loser at the end. Ends: for both, with a connection; there are no draws. The first player wins
     if both play perfectly.
 

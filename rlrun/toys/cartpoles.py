@@ -109,8 +109,8 @@ class CartPoleArrays:
 class CartPoles(World):
     """Multi-agent CartPole: each agent balances and observes its own pole only.
 
-    Each pole equals Gymnasium's CartPole-v1 bit for bit. The poles start in the states to which successive resets of
-    one CartPole with the env's seed lead.
+    Each pole equals Gymnasium's CartPole-v1 bit for bit. The poles start in the same states as successive resets of one
+    CartPole with the env's seed.
 
     Observation: position, velocity, angle, angular velocity of the agent's own pole, [4]. Actions: Discrete(2), 0
     pushes to the left, 1 to the right. Rewards: 1 for each step, including the step of the fall. Ends: an agent's
@@ -118,10 +118,10 @@ class CartPoles(World):
     have fallen, or is truncated after `max_steps` steps. The best return is `max_steps`.
 
     With `reborn`, a fallen pole is replaced in the next step by a new pole with the same id, and only `max_steps` ends
-    the world's episode. The new pole starts in the state to which the next reset of that CartPole leads.
+    the world's episode. The new pole starts in the state after the next reset of that CartPole.
 
     Args:
-        num_agents: Number of poles at once; their ids are `pole_0`, `pole_1` and so on.
+        num_agents: Number of poles at any time; their ids are `pole_0`, `pole_1` and so on.
         reborn: Whether a fallen pole is replaced by a new one.
         max_steps: Steps after which the world's episode is truncated.
     """

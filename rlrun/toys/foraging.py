@@ -1,4 +1,4 @@
-"""Foraging: a multi-agent grid world of foragers and optional hunters, with births and deaths in an episode."""
+"""Foraging: a multi-agent grid world of foragers and optional hunters, with births and deaths during an episode."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Foraging(World):
         max_hunters: Maximum number of hunters, including those that died in a step.
         food: Initial number of cells with food.
         growth: Number of cells sampled at each step, on which food grows.
-        birth_reward: Reward of the parent for a birth.
+        birth_reward: Reward that the parent receives for a birth.
         max_steps: Steps after which the episode of the env is truncated.
 
     Attributes:
@@ -267,7 +267,7 @@ class Foraging(World):
 
     @override
     def render(self) -> NDArray[np.uint8]:
-        """Renders the grid as an RGB image with one color per cell: hunters before foragers before food."""
+        """Renders the grid as an RGB image with one color per cell; hunters cover foragers, and foragers cover food."""
         cells = self._food.astype(np.int64)
         for color, population in enumerate(self._populations.values(), 2):
             cells[tuple(population.places.T)] = color

@@ -1,4 +1,4 @@
-"""Goal-conditioned envs: bit flipping and a reach task for hindsight experience replay, and unobserved goals."""
+"""Goal-conditioned envs: bit flipping and reaching for hindsight experience replay, and search for unobserved goals."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class Reach(_GoalEnv):
 class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Point navigation from (0, 0) to an unobserved goal; observation: position, reward: minus the squared distance.
 
-    The goal is uniform in a square, and determined by the episode's seed, so that episodes with equal seeds are the
+    The goal is uniform in a square, and determined by the episode's seed, so that episodes with equal seeds have the
     same task. The reset option `goal` overrides it. Without knowledge of the goal, the optimal policy stays at the
     start, with a mean cost of 1/6 per step.
 

@@ -125,8 +125,8 @@ def clicked_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
 def exact_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
     """Baseline: the slate of two documents with the highest value, by the exact choice model.
 
-    The value of a slate is its expected reward minus the cost of the user's minutes that it takes, each of which costs
-    `WORTH_OF_A_MINUTE`. This policy knows everything except the future changes of interests.
+    The value of a slate is its expected reward minus the expected cost of the minutes that it takes from the user's
+    budget, at `WORTH_OF_A_MINUTE` each. This policy knows everything except the future changes of interests.
     """
     qualities = topic_qualities(observation["candidates"].shape[1])
     minutes = WATCH_MINUTES - BONUS_PER_QUALITY * qualities

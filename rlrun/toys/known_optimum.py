@@ -243,8 +243,8 @@ class MultiBinaryMatch(gymnasium.Env[NDArray[np.int8], NDArray[np.int8]]):  # ty
 class AsymmetricBox(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):  # type: ignore[misc]
     """Continuous one-step bandit with asymmetric action bounds; reward: minus the squared distance to a target.
 
-    Actions lie in [-1, 3] x [0, 0.5], the target is (2, 0.1), episodes have one step. The best return is 0. Numbers
-    outside the bounds are an error, because many simulators break on them.
+    Actions lie in [-1, 3] x [0, 0.5], the target is (2, 0.1), episodes have one step. The best return is 0. Actions
+    outside the bounds raise an error, because many simulators break on them.
     """
 
     def __init__(self) -> None:
@@ -301,7 +301,7 @@ class Crashing(ConstantReward):
     """`ConstantReward` that raises an exception in one step, for tests of error messages."""
 
     def __init__(self, crash_at: int, crash_worker: int | None = None, worker_index: int = 0) -> None:
-        """Creates the env; step `crash_at` (from 1) of each episode raises, in one worker or in all."""
+        """Creates the env; step `crash_at` (from 1) of each episode raises an exception, in one worker or in all."""
         super().__init__()
         self._crash_at = crash_at if crash_worker in (None, worker_index) else 0
 

@@ -16,7 +16,7 @@ _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 class MaskedGrid(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Grid world with goal in the last cell, reward -1 per step, and an action mask against leaving the grid.
+    """Grid world with the goal in the last cell, reward -1 per step, and an action mask that forbids leaving the grid.
 
     Episodes start in a random cell other than the goal. The optimal return is minus the Manhattan distance to the goal,
     on average -size^2 / (size + 1). The final observation's mask allows no action.

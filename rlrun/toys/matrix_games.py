@@ -38,7 +38,7 @@ def payoffs(game: str, k: float) -> Table:
     """Payoffs of a game with A actions, [2, A, A], indexed by agent, action of agent_0, and action of agent_1.
 
     Raises:
-        UsageError: No game has the name.
+        UsageError: There is no game with this name.
     """
     if game == PENALTY:
         table = np.array([[10.0, 0.0, k], [0.0, 2.0, 0.0], [k, 0.0, 10.0]])
@@ -55,7 +55,7 @@ class MatrixGame(World):
     Observation: one number, always 0. Actions: Discrete(A), for a table of A x A. Rewards: the table's entry for
     the joint action. Ends: after the only step, for both. The global state equals the observation.
 
-    A table is given by its rows, each for an action of agent_0, with an entry for each action of agent_1.
+    Tables are written row by row: rows are actions of agent_0, and columns are actions of agent_1.
 
     - `penalty`: 10/0/k, 0/2/0, k/0/10 for both (Claus and Boutilier, 1998). The best is 10, at (0, 0) and (2, 2).
     - `climbing`: 11/-30/0, -30/7/6, 0/0/5 for both (same paper). The best is 11, at (0, 0).
@@ -71,7 +71,7 @@ class MatrixGame(World):
         k: The penalty k of the game `penalty`, at most 0; unused in other games.
 
     Raises:
-        UsageError: No game has the name.
+        UsageError: There is no game with this name.
     """
 
     def __init__(self, game: str = PENALTY, k: float = -100.0) -> None:

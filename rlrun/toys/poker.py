@@ -41,7 +41,7 @@ class Kuhn(TreeWorld):
 
 
 class Leduc(TreeWorld):
-    """Leduc hold'em (Southey et al., 2005): one private card each, then a public card, out of two suits of three ranks.
+    """Leduc hold'em (Southey et al., 2005): one private card each, then a public card; two suits of three ranks.
 
     The ante is 1. There are two betting rounds with raises of 2 and 4, at most two in each round, opened by the first
     player. A pair with the public card wins, else the higher rank; equal ranks split the pot.
@@ -61,7 +61,7 @@ class KuhnPosition:
 
     Attributes:
         cards: Cards of both players, 0 to 2; () before the deal.
-        moves: Moves so far, a digit each: 0 for pass and 1 for bet.
+        moves: Moves so far, one digit each: 0 for pass and 1 for bet.
     """
 
     cards: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class LeducPosition:
 
     Attributes:
         ranks: Ranks of the first player's, the second player's and the public card, as far as they have been dealt.
-        rounds: Moves of each betting round so far, a digit each: 0 for fold, 1 for call (or check) and 2 for raise.
+        rounds: Moves of each betting round so far, one digit each: 0 for fold, 1 for call (or check) and 2 for raise.
     """
 
     ranks: tuple[int, ...] = ()

@@ -120,7 +120,7 @@ class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
 class PendulumImages(gymnasium.ObservationWrapper[NDArray[np.uint8], Any, NDArray[np.float32]]):  # type: ignore[misc]
     """Observation wrapper: Pendulum as grayscale images [size, size, 1].
 
-    Images are drawn in 50 us, without a window; the upright pendulum points up.
+    Drawing an image takes 50 us and needs no window. The pendulum points up in the image when it is upright.
 
     Args:
         env: Pendulum env.

@@ -1,4 +1,4 @@
-"""Control tasks with sparse rewards: CartPole with its return at the end, and MountainCar rewarded at the goal."""
+"""Control tasks with sparse rewards: CartPole rewarded at the end of episodes, MountainCar rewarded at the goal."""
 
 from __future__ import annotations
 

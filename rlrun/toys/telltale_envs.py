@@ -1,6 +1,6 @@
 """Envs in which one mistake in an algorithm costs much of the return: for gates of regression runs.
 
-Each has a policy that is best under a correct algorithm, and another that a certain mistake makes look better.
+A correct algorithm learns the best policy; a certain mistake makes another policy look better.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rlrun.toys.known_optimum import Step
 
 
 class Apprenticeship(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Work or study: work pays 1 a step, and 3 after two steps of study, which pay nothing. Episodes are truncated.
+    """Work or study: work pays 1 per step, or 3 after two unpaid steps of study. Episodes are truncated.
 
-    The observation is the number of steps studied so far, from 0 to 2. To study first is worth 3 gamma^2 / (1 - gamma),
-    to work at once 1 / (1 - gamma), so studying is better if gamma is above 0.577. In episodes of three steps, it pays
-    only after their end. An algorithm that does not bootstrap at the truncation, whose n-step returns continue into the
-    next episode, or whose discount is too low, works at once. Longer episodes show which of both a policy has learned:
-    the best return of `episode_len` steps is 3 (`episode_len` - 2).
+    The observation is the number of steps studied so far, from 0 to 2. Studying first is worth 3 gamma^2 / (1 - gamma),
+    and working at once 1 / (1 - gamma), so studying is better if gamma is above 0.577. In episodes of three steps,
+    studying pays off only beyond the truncation. An algorithm that does not bootstrap at the truncation, whose n-step
+    returns continue into the next episode, or whose discount is too low, works at once. Longer episodes show which of
+    the two a policy has learned: the best return of `episode_len` steps is 3 (`episode_len` - 2).
     """
 
     def __init__(self, episode_len: int = 3, wage: float = 1.0) -> None:
@@ -113,8 +113,8 @@ class ForcedMoves(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
 class Cadence(gymnasium.Env[int, int]):  # type: ignore[misc]
     """Memory task without any cue: actions must alternate 1, 0, 1, 0, ... from an episode's first step on.
 
-    The observation is constant, and an episode has 1 to 20 steps. The return is the share of right actions: at best 1,
-    and 1/2 on average without memory, or with a memory that is not cleared when an episode starts.
+    The observation is constant, and an episode has 1 to 20 steps. The return is the fraction of correct actions: at
+    best 1, and 1/2 on average without memory, or with a memory that is not cleared when an episode starts.
     """
 
     def __init__(self) -> None:
@@ -141,13 +141,14 @@ class Cadence(gymnasium.Env[int, int]):  # type: ignore[misc]
 class DistantSigns(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
     """Matching task with observations far from 0: a reward for telling whether a number is above or below 1000.
 
-    The number is 1000 plus a standard normal one, and an episode has 10 steps. The best return is 10 times `prize`,
-    chance is half of it. A network needs normalized observations, in training and in evaluations alike. With a small
-    `prize`, an entropy bonus is larger than advantages that are not standardized, so the policy remains random.
+    The number is 1000 plus a standard normal one, and an episode has 10 steps. The best return is 10 times `prize`, and
+    half of it is expected by chance. A network needs normalized observations, in training and in evaluations alike.
+    With a small `prize`, an entropy bonus is larger than advantages that are not standardized, so the policy remains
+    random.
     """
 
     def __init__(self, prize: float = 1.0) -> None:
-        """Creates the env; `prize` is the reward of a right action."""
+        """Creates the env; `prize` is the reward for a correct action."""
         self.observation_space = spaces.Box(-np.inf, np.inf, (1,))
         self.action_space = spaces.Discrete(2)
         self._prize = prize
@@ -161,7 +162,7 @@ class DistantSigns(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mis
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Rewards action 1 for a number above 1000, action 0 for another; samples the next number."""
+        """Rewards action 1 if the number is above 1000, else action 0; samples the next number."""
         reward = self._prize * float(action == (self._shown > 0))
         self._elapsed += 1
         return self._show(), reward, self._elapsed >= 10, False, {}

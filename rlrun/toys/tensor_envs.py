@@ -37,7 +37,7 @@ class ToyDynamics(Protocol):
     Attributes:
         observation_space: Space of one env slot's observation.
         action_space: Space of one env slot's action.
-        bounds: Bound of each of the K numbers in initial states, which are uniform between its negative and itself.
+        bounds: Bound b of each of the K numbers in an initial state, which are sampled uniformly from [-b, b].
     """
 
     observation_space: gymnasium.Space[Any]
@@ -45,7 +45,7 @@ class ToyDynamics(Protocol):
     bounds: tuple[float, ...]
 
     def move(self, state: Tensor, actions: Tensor) -> Moved:
-        """Computes the transitions of states [K, B] by actions [B, ...]."""
+        """Computes the transitions from states [K, B] with actions [B, ...]."""
         ...
 
     def observe(self, state: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class ToyDynamics(Protocol):
 class CartPoleDynamics:
     """Dynamics of Gymnasium's CartPole: x, its velocity, the angle theta and its velocity, [4, B].
 
-    The operations and their order are those of `rlrun.engine.envs.cartpole_motion`.
+    The operations and their order are the same as in `rlrun.engine.envs.cartpole_motion`.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class PendulumDynamics:
 
 
 class TensorToy:
-    """Toy env on a device, a `TensorVectorEnv` with exact resume; nothing in it waits for the device.
+    """Toy env on a device, a `TensorVectorEnv` with exact resume; it never waits for the device.
 
     Args:
         dynamics: Dynamics.

@@ -61,12 +61,12 @@ class Tribes:
     `VACANT_STEPS` later another one is born in its slot, at a random tile. Agents may share a tile; no agent can enter
     water or stone. Names in capitals are constants of the module.
 
-    Observation: `window`, where food, water and stone are around the agent, [3, 2 * RADIUS + 1, 2 * RADIUS + 1];
-    `entities`, the E nearest agents that it sees, [E, 6]: rows and columns away, whether they are of its tribe, health,
-    food and water; `entity_mask`, which of them exist, [E]; `self`: food, water, health and age, [4]. Actions:
-    MultiDiscrete: a move of `MOVES`, and 0 or 1 + the index of the entity that it strikes before anybody moves.
-    Rewards: food and water gained, in units of `MEAL`. Ends: an agent's episode is terminated when it dies. The world's
-    episode is truncated after `max_steps`.
+    Observation: `window`, masks of food, water and stone around the agent, [3, 2 * RADIUS + 1, 2 * RADIUS + 1];
+    `entities`, the E nearest agents that it sees, [E, 6]: offsets in rows and columns, whether they belong to its
+    tribe, health, food and water; `entity_mask`, which of them exist, [E]; `self`: food, water, health and age, [4].
+    Actions: MultiDiscrete: a move of `MOVES`; and 0 for no strike, or 1 + the index of the entity to strike. Strikes
+    come before moves. Rewards: food and water gained, in units of `MEAL`. Ends: an agent's episode is terminated when
+    it dies. The world's episode is truncated after `max_steps`.
 
     Args:
         num_worlds: W, number of worlds.
@@ -318,7 +318,7 @@ def _spaces() -> Spaces:
 
 
 def random_terrain(generator: np.random.Generator, size: int) -> NDArray[np.uint8]:
-    """Samples a map of S x S tiles from smooth noise: lakes in valleys, rocks on hills, forests from a second noise."""
+    """Samples a map of S x S tiles from smooth noise: lakes in valleys, rocks on hills; forests from a second map."""
     height, growth = _smooth_noise(generator, size), _smooth_noise(generator, size)
     tiles = np.where(growth > np.quantile(growth, 1.0 - _FOREST_SHARE), FOOD, GRASS).astype(np.uint8)
     tiles[height < np.quantile(height, _WATER_SHARE)] = WATER

@@ -1,4 +1,7 @@
-"""Conversion of data sets to and from other formats; the path (suffix, or file or folder) determines the format."""
+"""Conversion of data sets to and from other formats.
+
+The format is inferred from the path: its suffix, and whether it is a file or a folder.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ def imported(source: Path, names: TableNames, spaces: SetSpaces | None) -> tuple
         spaces: Spaces of observations and actions; None to read them from the source, or to infer them.
 
     Returns:
-        The episodes, and sentences on what was inferred or left out.
+        The episodes, and remarks on what was inferred or left out.
 
     Raises:
         UsageError: The source does not exist, cannot be read or parsed, or has an unknown format.

@@ -1,4 +1,4 @@
-"""Minari data sets: reading of HDF5, Arrow and Parquet layouts (arrays and spaces only, no envs), writing of HDF5.
+"""Minari data sets: reads the HDF5, Arrow and Parquet layouts (arrays and spaces, no envs), and writes HDF5.
 
 Minari itself is not needed, but HDF5 requires `h5py` from the extra `minari`. A folder holds ``data/metadata.json``,
 and either ``data/main_data.hdf5`` with a group for each episode, or a folder of Arrow or Parquet files for each
@@ -37,7 +37,7 @@ STEP_NAMES = {"rewards": "rewards", "terminations": "terminateds", "truncations"
 
 
 def data_folder(path: Path) -> Path | None:
-    """Folder with the metadata of a Minari data set at a path; None if there is none."""
+    """Folder that holds the metadata of the Minari data set at a path; None if there is no such data set."""
     return next((folder for folder in (path / "data", path) if (folder / METADATA_FILE).is_file()), None)
 
 
@@ -66,7 +66,7 @@ def minari_source(folder: Path, spaces: SetSpaces | None = None) -> EpisodeSourc
 
 
 def write_minari(found: DataSet, path: Path) -> None:
-    """Writes a data set to a new folder in Minari's HDF5 layout; seeds are kept, additional columns become infos.
+    """Writes a data set to a new folder in Minari's HDF5 layout; keeps seeds, and stores additional columns as infos.
 
     Raises:
         UsageError: The folder exists, or `h5py` is missing.

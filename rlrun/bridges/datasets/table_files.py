@@ -1,6 +1,6 @@
 """Tables in files: CSV and Parquet files, demonstration files, and RLlib's JSON.
 
-The files hold only numbers and texts; nothing in them is executed.
+The files hold only numbers and strings; nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _array_of(column: Any) -> NDArray[Any]:
 
 
 def read_npz(path: Path) -> Columns:
-    """Loads the columns of a file of demonstrations (npz).
+    """Loads the columns of a demonstration file (npz).
 
     Raises:
         UsageError: The file does not hold demonstrations.
@@ -160,7 +160,7 @@ def read_npz(path: Path) -> Columns:
 
 
 def write_npz(found: DataSet, path: Path) -> None:
-    """Writes a data set to a file of demonstrations (npz), without seeds, agents, versions and additional columns.
+    """Writes a data set to a demonstration file (npz), which omits seeds, agents, versions and additional columns.
 
     Raises:
         UsageError: The set has no steps, or has nested actions.
@@ -172,7 +172,7 @@ def read_rllib_json(path: Path) -> Columns:
     """Loads sample batches from one file of RLlib's JSON writer, or from all such files in a folder.
 
     Raises:
-        UsageError: A file holds something else, packed columns, or the batches of several policies.
+        UsageError: A file does not hold sample batches, or holds packed columns or the batches of several policies.
     """
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     batches = [batch for file in files for batch in _rllib_batches(file)]

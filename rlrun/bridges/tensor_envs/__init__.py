@@ -1,1 +1,1 @@
-"""Adapters that make tensor envs of simulators' vector envs: rsl_rl's interface, Gymnasium's, and functions in JAX."""
+"""Adapters that turn simulators into tensor envs: vector envs of rsl_rl and Gymnasium, and JAX functions."""

@@ -18,19 +18,19 @@ FINAL_OBSERVATIONS = ("final_obs", "final_observation")
 
 
 class GymnasiumTensorEnv:
-    """Tensor env of a vector env whose `step` returns the five values of Gymnasium as torch tensors.
+    """Tensor env that wraps a vector env whose `step` returns Gymnasium's five values as torch tensors.
 
-    It resets env slots in the step that ends their episode. Final observations are read from its infos.
+    The vector env must reset each slot in the same step that ends its episode. Final observations are read from infos.
 
     Args:
         env: The vector env: a `gymnasium.vector.VectorEnv`, or an env with the attributes `num_envs`,
-            `single_observation_space` and `single_action_space`, such as Isaac Lab's, below any wrappers.
+            `single_observation_space` and `single_action_space`, such as an unwrapped Isaac Lab env.
         device: Device of all its tensors.
         has_finals: Whether infos hold final observations. In Isaac Lab this needs `compute_final_obs=True`.
-        is_only_one: Whether the simulator allows one instance in a process.
+        is_only_one: Whether the simulator allows only one instance per process.
 
     Raises:
-        EnvironmentUnusable: The env resets slots in the step after the end, or not at all.
+        EnvironmentUnusable: The env resets slots one step after their episodes end, or not at all.
     """
 
     seeds_episodes = False
@@ -59,10 +59,10 @@ class GymnasiumTensorEnv:
         self._has_finals = has_finals
 
     def reset(self, *, seeds: Tensor | None = None, mask: Tensor | None = None) -> TensorTree:
-        """Starts new episodes in all env slots; the first seed is that of all.
+        """Starts new episodes in all env slots; seeds the vector env with the first seed.
 
         Raises:
-            EnvironmentUnusable: A mask is given: simulators name the slots to reset in different ways.
+            EnvironmentUnusable: A mask is given: simulators have no common way to reset single slots.
         """
         if mask is not None:
             raise EnvironmentUnusable("GymnasiumTensorEnv cannot reset single env slots")
@@ -83,7 +83,7 @@ class GymnasiumTensorEnv:
         return FinalObservations(torch.zeros_like(ended), observations)
 
     def state(self) -> Mapping[str, Any] | None:
-        """Returns None: Gymnasium's interface does not give the simulator's state."""
+        """Returns None: Gymnasium's interface does not expose the simulator's state."""
         return None
 
     def load_state(self, state: Mapping[str, Any]) -> TensorTree:

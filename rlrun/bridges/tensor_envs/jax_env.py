@@ -1,7 +1,7 @@
-"""Tensor envs of simulators in JAX: gymnax, Brax and MuJoCo Playground.
+"""Tensor envs for JAX simulators: gymnax, Brax and MuJoCo Playground.
 
-The simulator's step, its autoreset and its random numbers are one compiled JAX function of all env slots. Tensors go in
-and out by DLPack, without a copy. Each env slot has its own random key, which starts from the slot's seed.
+One compiled JAX function steps all env slots, including autoreset and random numbers. Tensors are passed in and out
+through DLPack, without a copy. Each env slot has its own random key, initialized from the slot's seed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Advanced(NamedTuple):
 
 
 class JaxSimulator(Protocol):
-    """Simulator of B env slots as pure functions, which JAX compiles.
+    """Simulator with B env slots, as pure functions that JAX compiles.
 
     Attributes:
         observation_space: Space of one env slot's observation.
@@ -57,11 +57,11 @@ class JaxSimulator(Protocol):
     action_space: gymnasium.Space[Any]
 
     def begin(self, keys: Any) -> tuple[PyTree, PyTree]:
-        """Starts an episode in each slot by random keys, uint32 [B, 2]; returns state and observations."""
+        """Starts an episode in each slot from random keys, uint32 [B, 2]; returns the state and observations."""
         ...
 
     def advance(self, keys: Any, state: PyTree, actions: Any) -> Advanced:
-        """Steps all slots by random keys, uint32 [B, 2], and starts new episodes where one ends."""
+        """Steps all slots with random keys, uint32 [B, 2]; starts a new episode in each slot whose episode ends."""
         ...
 
 
@@ -80,12 +80,12 @@ class Slots(NamedTuple):
 
 
 class JaxEnv:
-    """Tensor env of a simulator in JAX, with exact resume.
+    """Tensor env that runs a JAX simulator, with exact resume.
 
     Args:
         simulator: The simulator.
         num_envs: Number of env slots, B.
-        device: Device of all tensors, which JAX must have, too.
+        device: Device of all tensors; JAX must have it too.
 
     Raises:
         EnvironmentUnusable: JAX does not have the device.
@@ -170,11 +170,11 @@ class JaxEnv:
 
 
 class GymnaxSimulator:
-    """Simulator of a gymnax env, such as CartPole-v1 or Breakout-MinAtar.
+    """Simulator for a gymnax env, such as CartPole-v1 or Breakout-MinAtar.
 
     Args:
         name: Name of the env in gymnax.
-        params: Values of the env's parameters that differ from its defaults, such as `max_steps_in_episode`.
+        params: Env parameters to set instead of their defaults, such as `max_steps_in_episode`.
 
     Raises:
         UsageError: gymnax does not have the env, or the env does not have a parameter.
@@ -214,7 +214,7 @@ class GymnaxSimulator:
 
 
 class BraxSimulator:
-    """Simulator of an env with Brax's functions `reset(key)` and `step(state, action)`, which Playground has, too.
+    """Simulator for an env with the functions `reset(key)` and `step(state, action)`, as in Brax and Playground.
 
     Brax's own autoreset overwrites final observations, so this class resets env slots itself.
 
@@ -222,8 +222,8 @@ class BraxSimulator:
         env: The env of one slot. Actions are numbers between -1 and 1.
         physics: Field of the env's state that holds the physical state: `pipeline_state` in Brax, `data` in Playground.
         episode_length: Steps after which an episode is truncated.
-        full_reset: Whether each episode starts from a new reset, instead of the physical state in which the slot's
-            first one started, which costs nothing.
+        full_reset: Whether each episode starts with a new reset. If not, every episode in a slot starts from the
+            physical state in which its first episode started, which costs nothing.
     """
 
     def __init__(self, env: Any, physics: str, episode_length: int, *, full_reset: bool) -> None:
@@ -240,7 +240,7 @@ class BraxSimulator:
         self.action_space = Box(-1, 1, (env.action_size,), np.float32)
 
     def begin(self, keys: Any) -> tuple[PyTree, PyTree]:
-        """Starts episodes; the state holds the env's state, its first physical state and observations, and lengths."""
+        """Starts episodes; the state also holds the first physical states and observations, and the lengths."""
         import jax
         import jax.numpy as jnp
 
@@ -276,7 +276,7 @@ def gymnax_env(num_envs: int, device: torch.device, *, name: str, params: Mappin
         num_envs: Number of env slots, B.
         device: Device of all tensors.
         name: Name of the env in gymnax.
-        params: Values of the env's parameters that differ from its defaults, such as `max_steps_in_episode`.
+        params: Env parameters to set instead of their defaults, such as `max_steps_in_episode`.
 
     Raises:
         UsageError: gymnax does not have the env, or the env does not have a parameter.
@@ -325,14 +325,14 @@ def playground_env(
     full_reset: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> JaxEnv:
-    """Creates an env of MuJoCo Playground; its config says how long an episode is.
+    """Creates a MuJoCo Playground env; the env's config sets the episode length.
 
     Args:
         num_envs: Number of env slots, B.
         device: Device of all tensors.
         name: Name of the env in Playground.
         full_reset: Whether each episode starts from a new reset, instead of the slot's first physical state.
-        config: Values of the env's config that differ from its defaults, such as `{impl: jax}`.
+        config: Entries of the env's config to set instead of their defaults, such as `{impl: jax}`.
 
     Raises:
         UsageError: Playground does not have the env.
@@ -368,9 +368,9 @@ def _check_name(package: str, name: str, known: Any) -> None:
 
 
 def choose(mask: Any, first: PyTree, second: PyTree) -> PyTree:
-    """Returns the first tree's rows where a mask [B] is true, and else the second's.
+    """Selects the first tree's rows where a mask [B] is true, and the second tree's rows elsewhere.
 
-    Leaves without a row for each env slot are the second's: MuJoCo Warp has buffers for all env slots together.
+    Leaves without a row for each env slot come from the second tree: in MuJoCo Warp, all slots share some buffers.
     """
     import jax
     import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Adapter for the vector envs of rsl_rl, the interface of Isaac Lab's and mjlab's wrappers and of Genesis' examples."""
+"""Adapter for rsl_rl vector envs, an interface used by Isaac Lab's and mjlab's wrappers and by Genesis' examples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RslRlVecEnv(Protocol):
 
     Attributes:
         num_envs: Number of env slots, B.
-        num_actions: Numbers in an action, A.
+        num_actions: Size of an action, A.
         max_episode_length: Steps after which an episode is truncated.
         episode_length_buf: Steps of each slot's episode so far, [B].
     """
@@ -34,15 +34,16 @@ class RslRlVecEnv(Protocol):
         ...
 
     def step(self, actions: Tensor) -> tuple[Any, Tensor, Tensor, dict[str, Any]]:
-        """Steps all env slots by actions [B, A]; returns observations, rewards [B], dones [B] and extras."""
+        """Steps all env slots with actions [B, A]; returns observations, rewards [B], dones [B] and extras."""
         ...
 
 
 class RslRlEnv:
-    """Tensor env of an rsl_rl `VecEnv`, which has no final observations, no seeds and no resets from outside.
+    """Tensor env that wraps an rsl_rl `VecEnv`, which has no final observations, seeds or external resets.
 
-    One group of observations is the observation; several, such as `policy` and `critic`, are the parts of a Dict.
-    Actions have no bounds. An episode is truncated if `extras["time_outs"]` says so, and else terminated.
+    A single group of observations becomes the observation; several groups, such as `policy` and `critic`, become a
+    Dict. Actions have no bounds. An episode that ends is truncated if `extras["time_outs"]` is set, and terminated
+    otherwise.
 
     Args:
         env: The vector env.
@@ -51,7 +52,7 @@ class RslRlEnv:
             there is none.
         spread_episodes: Whether the first episodes start with random lengths, so that time limits do not end all of
             them in the same step (`init_at_random_ep_len` in rsl_rl).
-        is_only_one: Whether the simulator allows one instance in a process.
+        is_only_one: Whether the simulator allows only one instance per process.
 
     Raises:
         EnvironmentUnusable: The env's tensors are on another device.
@@ -86,7 +87,7 @@ class RslRlEnv:
         self.action_space = Box(-np.inf, np.inf, (env.num_actions,), np.float32)
 
     def reset(self, *, seeds: Tensor | None = None, mask: Tensor | None = None) -> TensorTree:
-        """Seeds the simulator with the first seed, and returns the observations of the episodes that are running.
+        """Seeds the simulator with the first seed; returns the current observations, since running episodes continue.
 
         Raises:
             EnvironmentUnusable: A mask is given: rsl_rl's interface cannot reset single env slots.
@@ -109,7 +110,7 @@ class RslRlEnv:
         return TensorStep(self._tree(observations), rewards, ended & ~truncateds, truncateds, None)
 
     def state(self) -> Mapping[str, Any] | None:
-        """Returns None: rsl_rl's interface does not give the simulator's state."""
+        """Returns None: rsl_rl's interface does not expose the simulator's state."""
         return None
 
     def load_state(self, state: Mapping[str, Any]) -> TensorTree:

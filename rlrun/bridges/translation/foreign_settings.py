@@ -32,7 +32,7 @@ def default_table() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]
 
 
 def defaults_of(source: SettingOrigin) -> dict[str, Any]:
-    """Default settings of an algorithm in another library that affect learning, by that library's names."""
+    """Default settings of an algorithm in another library that affect learning, under that library's names."""
     versions = default_table()[source.library]
     first = next(iter(versions))
     own = ".".join(map(str, source.version))
@@ -78,7 +78,7 @@ class ForeignSettings:
         return self.written.get(key, self.defaults.get(key, otherwise))
 
     def first(self, *keys: str, otherwise: Any = None) -> Any:
-        """Value of a setting with several names: under the first name found in the file, or else the first default."""
+        """Value of a setting that has several names: the first one set in the file, or else the first default."""
         for known in (self.written, self.defaults):
             for key in keys:
                 if key in known:
@@ -86,7 +86,7 @@ class ForeignSettings:
         return otherwise
 
     def section(self, *keys: str) -> dict[str, Any]:
-        """Settings in a nested section of the file, such as `replay_buffer_config`, over the library's defaults.
+        """Settings in a nested section of the file, such as `replay_buffer_config`, merged over the library's defaults.
 
         The section may have several names; its settings under all of them are merged.
         """
@@ -117,7 +117,7 @@ Conversion = Callable[[ForeignSettings, str, Any], Any]
 
 
 class Conversions(dict[str, Conversion]):
-    """Registry of functions that convert the settings of other libraries, by name; used as a decorator to add one."""
+    """Registry of functions that convert other libraries' settings, by name; as a decorator, it adds a function."""
 
     def __call__(self, function: Conversion) -> Conversion:
         """Adds a conversion, and returns it unchanged."""
@@ -158,10 +158,10 @@ def _translate(foreign: ForeignSettings, key: str, conversions: Mapping[str, Con
 
 
 def only(allowed: tuple[Any, ...], text: str, impact: Impact) -> Conversion:
-    """Creates a conversion for a setting that rlrun does not have: adds a remark unless the value is as rlrun behaves.
+    """Creates a conversion for a setting that rlrun lacks: adds a remark unless the value matches rlrun's behavior.
 
     Args:
-        allowed: Values that mean what rlrun does anyway.
+        allowed: Values that match rlrun's behavior.
         text: Remark to add for other values.
         impact: Impact of other values on learning.
     """

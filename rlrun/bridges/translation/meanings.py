@@ -62,7 +62,7 @@ class SettingOrigin:
     Attributes:
         library: Name of the library in the table: `rllib`, `sb3`.
         version: Version of the library, such as (1, 13).
-        algorithm: The library's name of the algorithm.
+        algorithm: The library's name for the algorithm.
     """
 
     library: str
@@ -106,7 +106,7 @@ class Meaning:
 
 
 def meaning_of(name: str, source: SettingOrigin, has: Has) -> Meaning | None:
-    """Finds the counterpart of another library's setting: by the table, else rlrun's setting of that name, else None.
+    """Finds the counterpart of another library's setting: from the table, else rlrun's setting of that name, else None.
 
     Args:
         name: Name of the setting in the other library.

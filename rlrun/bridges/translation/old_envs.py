@@ -38,7 +38,7 @@ class PresentEnv:
 
 
 def present_env(env_id: str) -> PresentEnv:
-    """Replacement of an old Gym env id; Atari games get DeepMind's wrappers in training.
+    """Replacement for an old Gym env id; Atari games get DeepMind's wrappers in training.
 
     Examples:
         >>> present_env("CartPole-v0").max_episode_steps, present_env("Hopper-v2").id

@@ -72,7 +72,7 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
 
     Args:
         entry: The experiment.
-        version: Version of RLlib; None to recognize it by the keys.
+        version: RLlib version; None to infer it from the keys.
 
     Raises:
         Untranslatable: The algorithm or the env cannot be translated, or a value is invalid.

@@ -111,7 +111,7 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSet
 
 
 def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates the settings of evaluations, which choose actions as training does unless `explore` is false."""
+    """Translates evaluation settings; evaluations explore in the same way as training unless `explore` is false."""
     config = entry.get("config") or {}
     every = config.get("evaluation_interval")
     own = {**(foreign.defaults.get("evaluation_config") or {}), **(config.get("evaluation_config") or {})}

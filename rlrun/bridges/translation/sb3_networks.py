@@ -91,7 +91,7 @@ class Sb3Network:
         return [shape[0] for shape in shapes]
 
     def has_layers_of(self, other: Sb3Network, file: Sb3Zip) -> bool:
-        """Whether the parameters of all layers except the output layers equal those of another network."""
+        """Whether another network has equal parameters in all layers except the output layers."""
         pairs = list(zip([*self.layers][:-1], [*other.layers][:-1], strict=False))
         return len(self.trunk) == len(other.trunk) and all(
             np.array_equal(file.tensor(f"{own}.{part}"), file.tensor(f"{others}.{part}"))
@@ -100,7 +100,7 @@ class Sb3Network:
         )
 
     def named(self, file: Sb3Zip) -> dict[str, NamedParameter]:
-        """Parameters by their names in rlrun.
+        """Parameters under their names in rlrun.
 
         Raises:
             UsageError: Two adjacent layers have incompatible dimensions.

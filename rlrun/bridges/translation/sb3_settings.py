@@ -56,7 +56,7 @@ def rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def shared_learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts SB3's learning rate, which is that of actor, critics and temperature, to rlrun's separate rates."""
+    """Converts SB3's learning rate, shared by actor, critics and temperature, to rlrun's separate rates."""
     for name in ("critic_lr", "alpha_lr"):
         if foreign.has(name):
             foreign.put(f"config.{name}", rate(foreign, key, value), key)
@@ -78,14 +78,14 @@ def steps_of_each_env(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def batch(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts `batch_size` to the number of rows of a minibatch, at most the number in a batch."""
+    """Converts `batch_size` to the number of rows in a minibatch, at most the number in a batch."""
     steps = foreign.get("n_steps")
     return int(value) if steps is None else min(int(value), int(steps) * _envs(foreign))
 
 
 @conversion
 def temperature(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts SAC's entropy temperature: a fixed number, or a learned one, where `auto_X` has the initial value X."""
+    """Converts SAC's entropy temperature: a fixed number, or a learned one (`auto_X` starts at X)."""
     if not isinstance(value, str):
         foreign.put("config.learn_alpha", False, key)
         return float(value)
@@ -108,7 +108,7 @@ def training(foreign: ForeignSettings, key: str, value: Any) -> float:
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Converts the interval of target network updates to minibatches; for DQN, also sets Huber loss and Adam's epsilon.
 
-    These have no setting in SB3. QR-DQN's epsilon depends on the number of transitions in a minibatch.
+    SB3 has no settings for the last two. QR-DQN's epsilon depends on the number of transitions in a minibatch.
     """
     if foreign.algorithm not in ("dqn", "qrdqn"):
         return int(value)
@@ -220,7 +220,7 @@ _OF_LSTM = ("lstm_hidden_size", "enable_critic_lstm")
 
 @conversion
 def policy_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts `policy_kwargs`, Python text with layer widths, activation and other network settings."""
+    """Converts `policy_kwargs`, a Python expression with layer widths, activation and other network settings."""
     names = _OF_POLICY_KWARGS | {"n_quantiles": _QUANTILES.get(foreign.algorithm, "")}
     for name, own in _policy_kwargs(foreign).items():
         if name == "net_arch":
@@ -311,7 +311,7 @@ def sde_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def note_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Adds a remark if RMSProp is set, which rlrun replaces by Adam."""
+    """Adds a remark if RMSProp is set, which rlrun replaces with Adam."""
     if value:
         foreign.tell(key, "rlrun uses Adam")
     return OMIT
@@ -346,7 +346,7 @@ def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits a setting of hindsight replay, which `hindsight` has converted; adds a remark if such replay is off."""
+    """Omits a hindsight replay setting, which `hindsight` has converted; adds a remark if hindsight replay is off."""
     if not foreign.has("replay.hindsight") or not {"replay_buffer_class", "n_sampled_goal"} & foreign.written.keys():
         foreign.tell(key, "it belongs to hindsight, which is not used", Impact.NONE)
     return OMIT
@@ -354,7 +354,7 @@ def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits TRPO's subsampling of a batch: rlrun computes a step from the whole batch, and a remark says so."""
+    """Omits TRPO's subsampling of a batch: rlrun computes a step from the whole batch; adds a remark."""
     if value != 1:
         foreign.tell(key, f"rlrun computes an update from all steps of a batch, SB3 from one of {value}")
     return OMIT
@@ -369,7 +369,7 @@ def only_zero(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 class Symbol(str):
-    """Dotted name in Python text, such as `nn.ReLU`, which is kept as text."""
+    """Dotted name in a Python expression, such as `nn.ReLU`, kept as a string."""
 
 
 def python_value(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Translation of a complete file of another library, and its output as YAML with explanatory comments."""
+"""Translation of a complete file from another library, and its output as YAML with explanatory comments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ORDER = (
 
 @dataclass(frozen=True)
 class Translation:
-    """Translation of a file of another library.
+    """Translation of a file from another library.
 
     Attributes:
         library: Name of the library as in `foreign_names.yaml`, such as `rllib`.
@@ -100,8 +100,8 @@ def translate_rllib(
 
     Args:
         data: Experiments by name.
-        version: Version of RLlib; None to recognize it by the keys.
-        env: Env that replaces those in the file, such as one that was registered by code.
+        version: RLlib version; None to infer it from the keys.
+        env: Env to use instead of those in the file, for example if code registered the original.
 
     Raises:
         Untranslatable: An experiment cannot be translated; the location begins with its name.
@@ -137,7 +137,7 @@ def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
 
 
 def with_policies(entry: TranslatedEntry) -> TranslatedEntry:
-    """Moves the algorithm of a multi-agent spec entry, and all its settings but those of sampling, into each policy.
+    """Moves the algorithm of a multi-agent spec entry, and all its settings except sampling settings, into each policy.
 
     Single-agent entries are unchanged.
     """
@@ -153,7 +153,7 @@ def with_policies(entry: TranslatedEntry) -> TranslatedEntry:
 
 
 def text_of(translation: Translation, file: str, line_of: LineOf) -> str:
-    """Text of a translation as YAML, with remarks as comments.
+    """Formats a translation as YAML, with remarks as comments.
 
     Args:
         translation: The translation.

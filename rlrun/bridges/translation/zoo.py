@@ -20,7 +20,7 @@ VERSION = (2, 8)
 
 
 def zoo_entry(data: Any, env: str) -> str:
-    """Key of an env's settings in an rl-zoo3 file: the env's id, else `atari` for games, else `default`.
+    """Key of an env's settings in an rl-zoo3 file: the env's id, else `atari` for Atari games, else `default`.
 
     Raises:
         Untranslatable: The file is not from rl-zoo3, or has no settings for the env.

@@ -1,4 +1,4 @@
-"""Evidence in a card (folder that shares a policy): results of all seeds, and the seed whose weights are shared."""
+"""Evidence in a card (folder for sharing a policy): results of all seeds, and the seed whose weights are shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing of a card (folder that shares a policy): in a temporary folder, which is searched for private texts first."""
+"""Writing of a card (folder for sharing a policy), in a temporary folder that is searched for private strings."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def card_folder(output: Path) -> Iterator[Path]:
         output: The card's folder, which need not exist yet.
 
     Raises:
-        UsageError: Existing files have names of card files but belong to no card, or a file would contain private
-            texts.
+        UsageError: Existing files have the names of card files but do not belong to a card, or a file would contain
+            private strings.
     """
     refuse_other_files(output)
     partial = partial_name(output.absolute())
@@ -67,7 +67,7 @@ def card_folder(output: Path) -> Iterator[Path]:
 
 
 def refuse_other_files(output: Path) -> None:
-    """Raises an error if a folder that is not a card contains files with names of card files.
+    """Raises an error if a folder that is not a card contains files with the names of card files.
 
     Raises:
         UsageError: There are such files.
@@ -181,10 +181,10 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def refuse_private_texts(folder: Path) -> None:
-    """Raises an error if a file in a folder contains a path of this machine, or a secret from an environment variable.
+    """Raises an error if a file in a folder contains a path on this machine, or a secret from an environment variable.
 
     Raises:
-        UsageError: A file contains such a text; the message names the file and the kind of text, but not the secret
+        UsageError: A file contains such a string; the message names the file and the kind of string, but not the secret
             itself.
     """
     private = _private_texts()

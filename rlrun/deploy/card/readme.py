@@ -1,4 +1,4 @@
-"""Texts of a card (folder that shares a policy): a README with Hugging Face metadata, and the results as data."""
+"""Documents in a card (folder for sharing a policy): a README with Hugging Face metadata, and results as data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FILES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of a card (a folder that shares a policy): run, algorithm, env and evaluation protocol.
+    """Subject of a card (a folder for sharing a policy): run, algorithm, env and evaluation protocol.
 
     Attributes:
         name: Name of the run.
@@ -45,11 +45,11 @@ class Subject:
         algorithms: Names of the algorithms.
         env: Display name of the env.
         table: Content of the run's run.json.
-        episodes: Number of evaluation episodes of each seed.
-        first_seed: Seed that determines all evaluation episodes, as the option ``--seed`` of ``rlrun evaluate``.
+        episodes: Number of evaluation episodes per seed.
+        first_seed: Seed that determines all evaluation episodes, like the option ``--seed`` of ``rlrun evaluate``.
         best: Whether each seed's best checkpoint was evaluated, instead of its newest.
         actions: Whether actions in the evaluation episodes were greedy or sampled.
-        imports_code: Whether env or algorithm are third-party code that the reader must have and trust.
+        imports_code: Whether env or algorithm are third-party code that the reader must install and trust.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Subject:
 
 
 def results_document(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
-    """Evaluations of all seeds as plain data, for the file results.json of a card (folder that shares a policy)."""
+    """Evaluations of all seeds as plain data, for the file results.json of a card (folder for sharing a policy)."""
     estimate = evidence.estimate
     interval = None if estimate is None else {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {
@@ -98,7 +98,7 @@ def results_document(subject: Subject, evidence: CardEvidence) -> dict[str, Any]
 
 
 def readme(subject: Subject, evidence: CardEvidence, files: Sequence[str]) -> str:
-    """README text of a card, the folder that shares a policy.
+    """README text of a card, the folder for sharing a policy.
 
     Args:
         subject: Subject of the card.
@@ -160,7 +160,7 @@ def _front_matter(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
 
 
 def result_text(evidence: CardEvidence) -> str:
-    """Formats the result of a shared policy as text; the text says so if the result is of a single seed."""
+    """Formats the result of a shared policy as text, with a remark if it is from a single seed."""
     estimate = evidence.estimate
     if estimate is None:
         return f"{_number(evidence.shared.mean)} ({ONE_SEED})"

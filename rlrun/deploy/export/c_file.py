@@ -1,4 +1,4 @@
-"""C code of exported policies: dependency-free C99 for one observation, compiled and run for verification."""
+"""C code for exported policies: dependency-free C99 that takes one observation, compiled and run to verify it."""
 
 from __future__ import annotations
 

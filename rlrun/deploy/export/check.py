@@ -34,7 +34,7 @@ class ExportDiffers(RlrunError):
 
 @dataclass(frozen=True)
 class ObservationStream:
-    """Observations over T steps in B = `SLOTS` parallel streams, in each of which episodes follow one another.
+    """Observations over T steps in B = `SLOTS` parallel streams, each with one episode after another.
 
     Attributes:
         observations: Observations, a tree of [T, B, ...].
@@ -54,7 +54,7 @@ class OutputComparison:
     Attributes:
         observations: Number of observations.
         episodes: Number of episodes started.
-        difference: Largest difference of an output number: |exported - original| / max(1, |original|).
+        difference: Largest difference of any output: |exported - original| / max(1, |original|).
         ties: Number of actions that differ only because the two best actions are equally good within the tolerance.
     """
 
@@ -69,7 +69,8 @@ def compare(
 ) -> OutputComparison:
     """Runs an exported policy and the original on the same observations, and compares their outputs.
 
-    At each step, the exported policy is called with a batch of `SLOTS` observations, and again with the first alone.
+    At each step, the exported policy is called with a batch of `SLOTS` observations, and again with only the first of
+    them.
 
     Args:
         behavior: The behavior policy, with its weights loaded.

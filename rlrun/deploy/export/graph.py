@@ -89,7 +89,7 @@ class Graph:
         return self.batch > 1 and size > 0 and size % self.batch == 0
 
     def shape(self, sizes: Sequence[int]) -> str:
-        """Adds the shape operand of a reshape, with batch dimensions of the actual batch size; returns its name."""
+        """Adds the shape operand of a reshape and returns its name; batch dimensions follow the actual batch size."""
         if not any(map(self.is_batch, sizes)):
             return self.constant(np.array(sizes, np.int64))
         name, example = next(iter(self.inputs.items()))

@@ -1,4 +1,4 @@
-"""Actions of a served policy, with the network outputs behind them, and clients' sessions with the policy's memory."""
+"""Actions of a served policy, with their network outputs, and client sessions, which hold the policy's memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Session:
 
 
 class Sessions:
-    """Open sessions of clients, bounded in number and time.
+    """Open sessions of clients, limited in number and idle time.
 
     Args:
         most: Maximum number of open sessions.
@@ -66,7 +66,7 @@ class Sessions:
         """Opens a session.
 
         Raises:
-            HTTPException: The maximum number of sessions is open.
+            HTTPException: The maximum number of sessions is already open.
         """
         self._end_expired()
         if len(self._open) >= self._most:
@@ -117,8 +117,8 @@ class Asked:
         observations: Raw observations, a tree of [N, ...].
         num_rows: Number of observations, N; always 1 in a session.
         details: Whether to return the network's outputs too.
-        session: The session that the request belongs to, with the client's episode; None outside of sessions.
-        prev_reward: Reward of the session's last action.
+        session: The session that the request belongs to; None if it belongs to none.
+        prev_reward: Reward for the session's last action.
         executed: The last action that the session's env executed, [1, ...], if it differs from the policy's answer.
     """
 

@@ -1,4 +1,4 @@
-"""HTTP application of a served policy, with batches of concurrent requests."""
+"""HTTP application for a served policy, which answers concurrent requests in batches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class PolicyApp:
-    """HTTP application of a served policy: decisions, sessions, schema, health, metrics and a page to try the policy.
+    """HTTP application for a served policy: decisions, sessions, schema, health, metrics and a page to try the policy.
 
     Args:
         decisions: Object that answers requests with the policy.
@@ -224,7 +224,7 @@ class Batches:
     """Queue of requests to a served policy; requests that arrive during a computation form the next batch.
 
     A request never waits for further ones: it is computed at once if the thread is idle, and otherwise in the next
-    batch. If a batch fails, its requests are computed one by one, so that a request fails only by its own fault.
+    batch. If a batch fails, its requests are computed one by one, so a bad request does not make the others fail.
 
     Args:
         decide: Function that answers a batch, called for one batch at a time; must have no side effects if it fails.

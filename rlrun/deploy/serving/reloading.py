@@ -21,7 +21,7 @@ class Reloader:
     """Watcher of a trial's checkpoints, which replaces the served policy when there is a newer checkpoint.
 
     If a reload fails, the current policy remains, and the failure is logged and counted in the metrics. The reload is
-    tried again: immediately if the checkpoints change, else after 1, 2, 4, ... checks.
+    retried: immediately if the checkpoints change, else after 1, 2, 4, ... checks.
 
     Args:
         checkpoints: Folder of the trial's checkpoints.

@@ -102,7 +102,7 @@ class ServedPolicy:
 
     @property
     def has_memory(self) -> bool:
-        """Whether actions depend on earlier steps of the episode: by a recurrent state or inputs of earlier steps."""
+        """Whether actions depend on earlier steps of the episode, through a recurrent state or past inputs."""
         return self.behavior.memory.is_used
 
     def place(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class ServingMetrics:
         """Formats all metrics as text for Prometheus.
 
         Args:
-            gauges: Further metrics, each a current value by name, such as a count of open sessions.
+            gauges: Further metrics: current values by name, such as the number of open sessions.
         """
         lines = ["# TYPE rlrun_requests_total counter"]
         for (path, status), number in sorted(self._requests.items()):

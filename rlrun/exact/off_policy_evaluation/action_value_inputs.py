@@ -1,4 +1,4 @@
-"""Inputs of the networks in fitted Q evaluation (encoded observations and actions), and optimizer (torch)."""
+"""Network inputs for fitted Q evaluation (encoded observations and actions), and its optimizer (torch)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RunNetworks = Callable[[Any], Tensor]
 
 
 def plain_model(model: ModelConfig, hiddens: tuple[int, ...]) -> ModelConfig:
-    """Settings of a feed-forward network that encodes observations in the same way as a policy's network."""
+    """Settings for a feed-forward network that encodes observations in the same way as a policy's network."""
     return ModelConfig(
         hiddens=hiddens,
         activation="relu",
@@ -158,7 +158,7 @@ def _tower(outputs: int) -> Tower:
 
 
 class AnnealedAdam:
-    """Adam on a number of tensors, with linear decay of the learning rate.
+    """Adam optimizer for several tensors, with a linearly decaying learning rate.
 
     Args:
         parameters: The tensors, which require gradients.

@@ -67,7 +67,7 @@ class ValueEstimate:
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """95% confidence interval by Student's t, with one degree of freedom fewer than there are `deviations`."""
+        """95% confidence interval by Student's t, with R - 1 degrees of freedom for R `deviations`."""
         half = t_quantile(len(self.deviations) - 1) * float(self.deviations.std(ddof=1))
         return self.value - half, self.value + half
 

@@ -66,7 +66,8 @@ class PolicyEstimate:
     Attributes:
         estimator: Name of the estimator.
         estimate: The value estimate; None if the estimator refuses to give one.
-        effective_size: Effective number of episodes of the importance weights; None without weights.
+        effective_size: Effective number of episodes, given the importance weights; None for an estimator without
+            weights.
         remarks: Assumptions and weaknesses of this estimate.
     """
 
@@ -259,7 +260,7 @@ class RankedPair:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the difference's confidence interval excludes 0, so that the data tell the two policies apart."""
+        """Whether the difference's confidence interval excludes 0, so that the data distinguish the two policies."""
         return self.ci95[0] > 0
 
 
@@ -345,7 +346,7 @@ def target_policy(training: Training, data_set: DataSet, *, is_greedy: bool, see
     """Creates the target policy of an off-policy evaluation: the current policy of a training run.
 
     Raises:
-        UsageError: The training run has several agents, or other spaces than the data set.
+        UsageError: The training run has several agents, or its spaces differ from the data set's.
     """
     env, policy = training.description.env, training.acting.policy()
     if env.has_many_agents:

@@ -1,4 +1,6 @@
-"""Checks of a diagnosis for root causes, such as a zero learning rate; trials with one are not checked for symptoms.
+"""Checks of a diagnosis for root causes, such as a zero learning rate.
+
+Trials that have a root cause are not checked for symptoms.
 
 A certain cause explains a failure by itself. A likely one is a setting far outside its usual range.
 """
@@ -174,7 +176,7 @@ def _small_replay(one: Evidence) -> Finding | None:
 
 
 def large_entropy_bonus(one: Evidence) -> Finding | None:
-    """Finding on a policy that stays almost uniform because of the weight of its entropy."""
+    """Finding that a large entropy weight keeps a policy almost uniform."""
     begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
     if one.is_healthy or len(one.values(*ENTROPIES)) < 2 or not end > UNIFORM * begin > 0:
         return None

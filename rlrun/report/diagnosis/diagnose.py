@@ -1,4 +1,4 @@
-"""Diagnosis of a run: the findings of all checks in its trials, its env and its seeds.
+"""Diagnosis of a run: the findings of all checks on its trials, env and seeds.
 
 A finding is a suspicion, not a proof. Metrics at the beginning or end of a run are means over a tenth of its rows.
 """
@@ -48,7 +48,7 @@ def diagnose(evidence: Sequence[Evidence], env: Sequence[EnvFinding], kinds: Seq
     Args:
         evidence: Metrics and settings of the policy in each trial; failed trials are skipped, since `failures` reports
             them.
-        env: Findings of a check that has stepped the env.
+        env: Findings from stepping the env.
         kinds: Findings on greedy and sampled actions, which come before the symptoms.
     """
     configs = [one.config for one in evidence]

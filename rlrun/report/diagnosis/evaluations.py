@@ -1,4 +1,4 @@
-"""Checks of a diagnosis on evaluations: greedy and sampled actions, and the env of evaluations and of training."""
+"""Checks of a diagnosis on evaluations: greedy versus sampled actions, and evaluations in a different env."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRANSFERRED = 0.5
 def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
     """Finding that greedy and sampled actions have different returns, unless greedy ones loop.
 
-    It has the numbers of the first affected trial.
+    The finding gives the numbers of the first affected trial.
 
     Args:
         trials: The trials, with the columns `KIND_METRICS`.
@@ -49,7 +49,7 @@ def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
 
 
 def greedy_loops(trials: Iterable[TrialResult]) -> list[Finding]:
-    """Finding that greedy episodes return less and are longer than sampled ones, as in a loop."""
+    """Finding that greedy episodes are longer than sampled ones and return less, as if the policy went in a loop."""
     found = [trial for trial in trials if _loops(trial)]
     if not found:
         return []
@@ -80,7 +80,7 @@ def _lengths(trial: TrialResult, kind: str) -> float:
 
 
 def is_elsewhere(spec: Mapping[str, Any]) -> bool:
-    """Whether a trial is evaluated in another env than it is trained in."""
+    """Whether a trial is evaluated in a different env from the one it is trained in."""
     env = (spec.get("evaluation") or {}).get("env")
     return env is not None and env_title(spec["env"]) != WITHOUT_ENV_TITLE and env != spec["env"]
 
@@ -88,12 +88,12 @@ def is_elsewhere(spec: Mapping[str, Any]) -> bool:
 def evaluated_elsewhere(
     evidence: Sequence[Evidence], specs: Mapping[str, Mapping[str, Any]], random: EvaluationResult | None
 ) -> list[Finding]:
-    """Finding that a policy has learned, but gains little in its evaluations, which are in another env.
+    """Finding that a policy has learned, but gains little in its evaluations, which use a different env.
 
     Args:
         evidence: The policy in each trial.
         specs: Spec of each trial, by name.
-        random: Evaluation of a random policy in the env of evaluations; None if there is none.
+        random: Evaluation of a random policy in the evaluation env; None if there is none.
     """
     found = []
     for one in evidence:

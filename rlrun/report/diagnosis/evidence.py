@@ -1,4 +1,4 @@
-"""Evidence of a diagnosis: metrics and settings of a trial, as inputs of the checks."""
+"""Evidence for a diagnosis: metrics and settings of a trial, which the checks take as input."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def continued_returns(data: DataSet, gamma: float, clip_rewards: float | None) -
     Args:
         data: The data set.
         gamma: Discount factor; with 1, truncated episodes are not continued.
-        clip_rewards: Bound to which each reward is clipped; None for none.
+        clip_rewards: Bound to which each reward is clipped; None for no clipping.
     """
     returns = returns_to_go(data, gamma, clip_rewards)
     starts, lengths = data.episodes
@@ -113,7 +113,7 @@ LOST = 0.5
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence of a diagnosis: metrics and settings of one policy in one trial.
+    """Evidence for a diagnosis: metrics and settings of one policy in one trial.
 
     Attributes:
         trial: Results of the trial, with the columns `METRICS`.
@@ -121,8 +121,8 @@ class Evidence:
         random: Evaluation of a random policy in the trial's env; None if there is none.
         policy: Name of the policy in a multi-agent world; "" in a single-agent env.
         algorithm: The policy's algorithm.
-        recorded: Returns of the data that the policy learns from; None without data, or if it may not be read.
-        probe: What a probe of the trial's env has found; None if there is none, as in a multi-agent world.
+        recorded: Returns of the data that the policy learns from; None if there is no data, or it may not be read.
+        probe: Result of probing the trial's env; None if it was not probed, as in a multi-agent world.
     """
 
     trial: TrialResult
@@ -142,12 +142,12 @@ class Evidence:
         return np.empty(0)
 
     def begin(self, *names: str) -> float:
-        """Mean of a metric over the first tenth of the rows, NaN without values."""
+        """Mean of a metric over the first tenth of the rows; NaN without values."""
         values = self.values(*names)
         return float(values[: max(1, len(values) // 10)].mean()) if values.size else math.nan
 
     def end(self, *names: str) -> float:
-        """Mean of a metric over the last tenth of the rows, NaN without values."""
+        """Mean of a metric over the last tenth of the rows; NaN without values."""
         values = self.values(*names)
         return float(values[-max(1, len(values) // 10) :].mean()) if values.size else math.nan
 
@@ -157,7 +157,7 @@ class Evidence:
         return float(np.median(values[len(values) // 2 :])) if values.size else math.nan
 
     def most(self, *names: str) -> float:
-        """Largest value of a metric, NaN without values."""
+        """Largest value of a metric; NaN without values."""
         values = self.values(*names)
         return float(values.max()) if values.size else math.nan
 
@@ -174,7 +174,7 @@ class Evidence:
 
     @property
     def best(self) -> float:
-        """Maximum of the return's moving average over a tenth of the rows, NaN without values."""
+        """Maximum of the return's moving average over a tenth of the rows; NaN without values."""
         values = self.values(*RETURNS)
         window = max(1, len(values) // 10)
         return float(np.convolve(values, np.full(window, 1 / window), "valid").max()) if values.size else math.nan
@@ -188,8 +188,8 @@ class Evidence:
     def has_learned(self) -> bool:
         """Whether the best return is above the baseline by a standard deviation of the random policy's returns.
 
-        If no episode of the random policy is that good, as with rare returns far below the others, nearly its best
-        episode is enough.
+        If no episode of the random policy is that good, for example because a few very low returns raise the deviation,
+        a return close to its best episode is enough.
         """
         if self.random is None:
             return self.best > self.baseline
@@ -227,7 +227,7 @@ class Evidence:
 
 
 def column_of(metric: str, policy: str) -> str:
-    """Name under which a trial's results have a metric of one policy, such as `policies/left/episode_return_mean`.
+    """Name of one policy's metric in a trial's results, such as `policies/left/episode_return_mean`.
 
     Args:
         metric: Name of the metric without the policy.

@@ -27,12 +27,12 @@ class Finding:
 
 
 class Remedy(NamedTuple):
-    """Remedy of a finding: a change of one setting that may help.
+    """Remedy for a finding: a change of one setting that may help.
 
     Attributes:
         setting: Name of the setting in `config`.
         words: Description of the change, such as "a smaller {}", with {} in place of the setting's name.
-        to: The advised value, None if the advice is only a direction.
+        to: The advised value; None if the advice is only a direction.
     """
 
     setting: str

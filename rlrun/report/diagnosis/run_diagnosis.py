@@ -54,7 +54,7 @@ class RunDiagnosis:
     Attributes:
         view: Data of the run.
         evidence: Metrics and settings in each trial, by policy; "" is the policy of a single-agent env.
-        random: Evaluation of random policies in the env, None if there is none.
+        random: Evaluation of random policies in the env; None if there is none.
         findings: The findings, the most likely causes first.
         env_check: Whether the env was instantiated and stepped; "untrusted" if the env's code may not be imported,
             "crashed" if the env has crashed a process of the run, "none" if the run learns from data without an env.
@@ -72,7 +72,7 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
 
     Args:
         path: Directory of the run.
-        episodes: Number of episodes of random policies.
+        episodes: Number of episodes to play with random policies.
         is_trusted: Whether the env's code may be imported.
 
     Raises:
@@ -127,11 +127,11 @@ def _env_check(trials: Sequence[TrialResult], spec: Mapping[str, Any], *, is_tru
 
 @dataclass(frozen=True)
 class PlayedEnv:
-    """Env of a run under random actions: returns, findings and probe.
+    """Results of playing a run's env with random actions: returns, findings and probe.
 
     Attributes:
-        random: Evaluation of random policies, None if there is none.
-        elsewhere: The same in the env of the run's evaluations, if that is a different one.
+        random: Evaluation of random policies; None if there is none.
+        elsewhere: Evaluation of random policies in the run's evaluation env, if that is a different env.
         findings: Findings of the env check and of the probe.
         probe: The probe; None in a multi-agent world, or if the env cannot be stepped.
     """

@@ -32,7 +32,7 @@ _COMPARED_KEYS = ("algorithm", "env", "policies", "mapping", "train", "seats", "
 
 
 class Machine(ConfigModel):
-    """Machine of a regression run, on which its speed depends."""
+    """Machine of a regression run, stored since the run's speed depends on it."""
 
     system: str
     """Operating system and architecture."""
@@ -156,7 +156,7 @@ def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: boo
     Args:
         verdicts: Verdicts of a regression run that is not a negative control.
         baseline: The stored regression run.
-        holds_speed: Whether an experiment that trains more slowly than in the baseline fails.
+        holds_speed: Whether an experiment fails if it trains more slowly than in the baseline.
     """
     now = baseline_of(verdicts)
     return [
@@ -172,7 +172,7 @@ def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: boo
 
 
 def difference_of_machines(now: Machine, before: Machine) -> str:
-    """Differences between two machines as text, "" if speeds on them are comparable."""
+    """Differences between two machines as text; "" if speeds on them are comparable."""
     fields = [name for name in Machine.model_fields if getattr(now, name) != getattr(before, name)]
     return "; ".join(f"{name}: {getattr(before, name)} there, {getattr(now, name)} here" for name in fields)
 

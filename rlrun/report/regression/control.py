@@ -101,7 +101,7 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
 
 
 def evaluated_metrics(policies: Iterable[str] = (), columns: Iterable[str] = ()) -> set[str]:
-    """Names of an evaluation's metrics: those of each policy of a multi-agent world and of the env's columns too.
+    """Names of an evaluation's metrics, including those of each policy in a multi-agent world and of the env's columns.
 
     Args:
         policies: Policies of the world.

@@ -1,8 +1,8 @@
 """Verdicts of a regression run as JUnit XML, the format of test results in continuous integration.
 
-The schema is that of Apache Ant's reports: a testsuite for each experiment, with a testcase for each seed and one for
-the verdict over all of them. A seed that missed the target is a failure if the experiment missed it, and *skipped* if
-enough other seeds passed. The report thus fails exactly if the verdict does, but still shows each seed. A seed that
+The schema is the one for Apache Ant's reports: a testsuite for each experiment, with a testcase for each seed and one
+for the verdict over all of them. A seed that missed the target is a failure if the experiment missed it, and *skipped*
+if enough other seeds passed. The report thus fails exactly if the verdict does, but still shows each seed. A seed that
 could not be evaluated is an error.
 """
 

@@ -129,7 +129,7 @@ def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
     """Selects the member of each population (PBT) to evaluate: the best by the last value of the population's metric.
 
-    If a member has failed or not ended, that member is returned instead, so that the population counts as failed.
+    If a member has failed or has not ended, that member is returned instead, so that the population counts as failed.
 
     Args:
         members: The members of all populations.
@@ -240,7 +240,7 @@ def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control:
 
 
 def with_local_data(experiments: Sequence[Experiment], runs_dir: Path, *, resume: bool = False) -> list[Experiment]:
-    """Copies experiments with new paths of data sets: what one stage records and a later one reads is in `runs_dir`.
+    """Copies experiments, moving the data sets that one stage records and a later stage reads to `runs_dir`.
 
     Each data set gets an unused name there, unless a run that is resumed has recorded it.
 

@@ -31,8 +31,8 @@ class JudgedValue:
     Attributes:
         judgement: "better" or "worse" if the whole interval is on one side of no change, otherwise "same"; "not judged"
             if there is no interval.
-        before: Value of the baseline, None without one.
-        now: Value of the new run, None without one.
+        before: Value in the baseline; None if it has none.
+        now: Value in the new run; None if it has none.
         change: Difference of the values, or their quotient if `is_ratio`.
         low: Lower end of the 95% interval of `change`.
         high: Upper end of this interval.
@@ -136,9 +136,9 @@ class Case:
         directory: The trial's directory.
         env_steps: Env steps of the training.
         seconds: Seconds of the training: the trial's ``time_total_s``.
-        values: Reached value by metric, None without a value.
+        values: Reached value by metric; None for a metric without a value.
         expected: Target by metric: the smallest value that passes.
-        error: Reason why the case cannot be evaluated, "" if it can.
+        error: Reason why the case cannot be evaluated; "" if it can.
         sgd_steps: SGD steps of the training.
     """
 
@@ -204,8 +204,8 @@ class Verdict:
         cases: A case for each seed of each configuration.
         needed: Number of seeds of each configuration that must reach the targets.
         control: Whether the policies were frozen; if they reach the targets, these are too low.
-        area: Comparison of the learning curves' areas with the baseline's, None without a baseline.
-        speed: Comparison of the env steps per second with the baseline's, None without a baseline.
+        area: Comparison of the learning curves' areas with the baseline's; None without a baseline.
+        speed: Comparison of the env steps per second with the baseline's; None without a baseline.
         holds_speed: Whether a worse speed fails the experiment.
         floor: Regression floor: a warning is given if the seeds' interquartile mean is below it by a margin (`ROOM`);
             None for no warning.

@@ -20,7 +20,7 @@ def learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def schedule(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts a schedule of RLlib to pairs of step and value, in the steps that rlrun counts; omits null."""
+    """Converts an RLlib schedule to pairs of step and value, in the unit of steps that rlrun uses; omits null."""
     return OMIT if value is None else points(foreign, value)
 
 
@@ -49,7 +49,7 @@ def halved_value_weight(foreign: ForeignSettings, key: str, value: Any) -> float
 
 @conversion
 def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Keeps PPO's threshold of value clipping; adds a remark that since 1.13 RLlib clips the squared error instead."""
+    """Keeps PPO's threshold for value clipping; adds a remark that since 1.13 RLlib clips the squared error instead."""
     if foreign.source.version >= (1, 13):
         text = "in rlrun it bounds the change of the value; in RLlib, larger squared errors had no gradient"
         foreign.tell(key, text)
@@ -58,7 +58,7 @@ def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the threshold of gradient clipping from sums over a batch (RLlib's A2C, A3C and IMPALA) to means.
+    """Converts the threshold for gradient clipping from sums over a batch (RLlib's A2C, A3C and IMPALA) to means.
 
     For IMPALA, the normalization of rewards is switched off, since RLlib's threshold applies to unscaled rewards.
     """

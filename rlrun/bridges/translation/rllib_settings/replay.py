@@ -1,7 +1,7 @@
 """Conversions of settings of algorithms with a replay buffer: the buffer, exploration, target networks, critics.
 
-RLlib's minibatch sizes count the steps of sequences, rlrun's the sequences. RLlib's QMIX replays whole episodes,
-rlrun's QMIX sequences of at most `replay.length` steps.
+RLlib counts a minibatch's size in steps, rlrun in sequences. RLlib's QMIX replays whole episodes; rlrun's QMIX replays
+sequences of at most `replay.length` steps.
 """
 
 from __future__ import annotations

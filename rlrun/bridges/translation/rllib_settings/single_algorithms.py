@@ -1,4 +1,4 @@
-"""Conversions of settings of one or two algorithms: AlphaZero, bandits, Dreamer, ES and ARS, MAML, QMIX, MADDPG.
+"""Conversions for settings of just one or two algorithms: AlphaZero, bandits, Dreamer, ES and ARS, MAML, QMIX, MADDPG.
 
 In RLlib, each worker of MAML is one task, and MBMPO's workers imagine episodes while the trial's own process samples
 real ones. RLlib's Dreamer is the first version, rlrun's is DreamerV3.
@@ -38,7 +38,7 @@ def search(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def ranked_returns(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts AlphaZero's ranked rewards: a game is won if its return reaches a percentile of the newest returns."""
+    """Converts AlphaZero's ranked rewards: a game is won if its return reaches a percentile of recent returns."""
     own = foreign.section("ranked_rewards")
     if not own["enable"]:
         return None

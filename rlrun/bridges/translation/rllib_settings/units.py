@@ -1,4 +1,4 @@
-"""Units of RLlib in numbers: env steps per round (a rollout fragment of each env), rows per batch, and so on."""
+"""Sizes of RLlib's units: env steps per round (a rollout fragment of each env), rows per batch, and so on."""
 
 from __future__ import annotations
 

@@ -131,6 +131,16 @@ def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_tru
     assert json.loads(trusted.stdout)["returns"] == json.loads(own.stdout)["returns"]
 
 
+@pytest.mark.usefixtures("importable_lab")
+def test_ppo_with_one_term_changed_passes_the_test_of_its_file_and_trains() -> None:
+    import_module("my_lab.test_spo").test_the_objective_is_largest_where_the_ratio_has_moved_by_eps()
+    spo = import_module("my_lab.spo")
+    with Training("CartPole-v1", spo.SPO(train_batch_size=256), seed=0) as training:
+        first = training.step()
+    assert 0 < first["learner/ratio_deviation"] < 1
+    assert "learner/clip_fraction" not in first
+
+
 @pytest.mark.usefixtures("running_ray", "importable_lab")
 def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_after_a_restore(tmp_path: Path) -> None:
     es = import_module("my_lab.es")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for the episodes.")
-@click.option("--show", type=click.IntRange(min=1), help="Print the first N episodes as text.")
+@click.option("--show", type=click.IntRange(min=1), help="Print the first N episodes as text (single-agent envs).")
 @actions_option
 @click.option(
     "--env",
@@ -64,8 +64,9 @@ def evaluate(
     such as a success flag, the share of episodes with 1 is shown with an exact 95%
     interval, as is the success rate of a task defined by an automaton.
 
-    With --show, prints the first episodes as text, each with its return; the env
-    needs Gymnasium's render mode ansi.
+    With --show, prints the first episodes as text, each with its return. The env must
+    have a single agent and Gymnasium's render mode ansi. To watch a multi-agent world,
+    use `rlrun record`.
 
     With --against, the policy plays against an opponent in a multi-agent world and
     takes each side in half of the games. Prints wins, draws and losses with 95% intervals. In a

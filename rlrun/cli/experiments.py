@@ -35,7 +35,8 @@ def algorithm_and_env_options(command: Command) -> Command:
     env = click.option(
         "--env",
         shell_complete=complete_envs,
-        help="Env to use without a spec file, such as CartPole-v1. If rlrun ships settings for it, they are used.",
+        help="Env (or world, as YAML) to use without a spec file, such as CartPole-v1. If rlrun ships settings for it, "
+        "they are used.",
     )
     algorithm = click.option(
         "--algorithm", shell_complete=complete_algorithms, help="Algorithm to use without a spec file, such as ppo."
@@ -84,7 +85,7 @@ def named_experiments(
     Args:
         files: The spec files.
         algorithm: Name of the algorithm, if there are no files.
-        env: Name of the env, if there are no files.
+        env: Id of the env, or a YAML mapping such as for a multi-agent world, if there are no files.
         overrides: Texts ``path=value`` that override the values in the files.
         max_trials: Maximum number of trials in an experiment; None for the default.
 
@@ -102,7 +103,9 @@ def named_experiments(
         return load_experiments(files, overrides, max_trials=most, makes_envs=True, tell=tell)
     if algorithm is None or env is None:
         raise click.UsageError("--algorithm and --env must be given together")
-    experiment = shipped_experiment(algorithm, env, overrides, max_trials=most, makes_envs=True)
+    from rlrun.cli.targets import env_written
+
+    experiment = shipped_experiment(algorithm, env_written(env), overrides, max_trials=most, makes_envs=True)
     echo(f"{experiment.name}: {experiment.origin}", err=True)
     for warning in experiment.warnings:
         echo(f"warning: {warning}", err=True)

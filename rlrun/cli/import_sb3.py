@@ -109,6 +109,11 @@ def translate(file: Path, env: str | None, lenient: bool, version: str | None) -
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     from rlrun.bridges.files_of_others import translated_text
 
+    if env is not None and env.startswith("{"):
+        raise click.UsageError(
+            "--env takes a name, such as my_lab:Warehouse, which becomes the world of a file with `multiagent`; for "
+            "other settings of the env, change the printed spec"
+        )
     number = None if version is None else tuple(map(int, version.split(".")))
     text = translated_text(file, env=env, lenient=lenient, version=number).rstrip("\n")
     if wants_json():

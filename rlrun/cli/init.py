@@ -59,11 +59,12 @@ def init(algorithm: str | None, env: str | None) -> None:
     from rlrun.engine.settings.registry import BUILT_IN, algorithm_class, known_algorithm
     from rlrun.experiments.launch.checks import check_envs
     from rlrun.experiments.spec.load import default_name, make_importable, parse_experiments, tuned_spec
+    from rlrun.experiments.spec.titles import env_title
 
     algorithm = known_algorithm(algorithm)
-    name = default_name(env, algorithm)
     make_importable(Path.cwd())
     written = env_named(env)
+    name = default_name(env_title(env_written(written)), algorithm)
     needed = algorithm_class(algorithm).Config.needed if algorithm in BUILT_IN else {}
     to_come = dict.fromkeys(needed, "to come")
     entry = {"algorithm": algorithm, "env": env_written(written), "stop": {"env_steps": 1}, "config": to_come}

@@ -13,7 +13,7 @@ import click
 
 from rlrun.cli.exits import explained_errors
 from rlrun.cli.tables import echo
-from rlrun.engine.messages.errors import EnvironmentUnusable
+from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -74,14 +74,25 @@ def record(
 def _record_world(
     training: Training, world: EnvConfig, output: Path, episodes: int, seed: int, actions: ActionKind | None
 ) -> tuple[list[float], int]:
-    """Records episodes of a multi-agent world's policies; the return of an episode is the sum over all agents."""
+    """Records episodes of a multi-agent world's policies; the return of an episode is the sum over all agents.
+
+    Raises:
+        UsageError: The world renders no images.
+    """
+    import numpy as np
+
     if world.pettingzoo is not None:
         world = world.replace(kwargs={**world.kwargs, "render_mode": "rgb_array"})
     drawn: list[np.ndarray[Any, Any]] = []
 
     def draw(picture: np.ndarray[Any, Any] | None) -> None:
-        if picture is None or picture.ndim != 3:
-            raise EnvironmentUnusable(f"world {world.id} cannot be recorded: its render() returns no image")
+        if not isinstance(picture, np.ndarray) or picture.ndim != 3:
+            returned = "None" if picture is None else type(picture).__name__
+            raise UsageError(
+                f"world {world.id} cannot be recorded: its render() must return an image, an array [height, width, 3], "
+                f"but it returned {returned}; if the world has a render_mode, train it with env: "
+                "{evaluation_kwargs: {render_mode: rgb_array}}"
+            )
         drawn.append(picture)
 
     result = training.acting.evaluate(episodes, seed=seed, actions=actions, env=world, draw=draw)

@@ -178,8 +178,8 @@ class Training:
         episode_start: bool = False,
         prev_reward: float = 0.0,
     ) -> Any:
-        """Returns the first policy's action for one observation, with the current weights."""
-        return self.acting.policy().act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
+        """Returns the only policy's action for one observation, with the current weights."""
+        return self.acting.only_policy().act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
 
     def evaluate(
         self, episodes: int = 20, *, seed: int = 0, actions: ActionKind | None = None, env: EnvLike | None = None

@@ -25,6 +25,7 @@ from rlrun.experiments.spec.overrides import apply_overrides
 from rlrun.experiments.spec.search_space import find_spaces
 from rlrun.experiments.spec.section import UnusableEnv
 from rlrun.experiments.spec.stages import STAGES, stages_of
+from rlrun.experiments.spec.titles import env_title
 from rlrun.experiments.spec.yaml_source import Document, read_document
 
 TRANSLATION = "rlrun.bridges.files_of_others:with_rlrun_keys"
@@ -108,7 +109,7 @@ def parse_experiments(
 
 def shipped_experiment(
     algorithm: str,
-    env: str,
+    env: Any,
     overrides: Sequence[str] = (),
     *,
     max_trials: int = MAX_TRIALS,
@@ -120,7 +121,7 @@ def shipped_experiment(
 
     Args:
         algorithm: The algorithm's name, in any case.
-        env: The env's id.
+        env: The env as in a spec: an id, or a mapping such as for a multi-agent world.
         overrides: Texts ``path=value`` that override the experiment.
         max_trials: Maximum number of trials.
         makes_envs: Whether to create the env once, to check that the algorithm supports its actions.
@@ -137,10 +138,11 @@ def shipped_experiment(
         document.data = dict(entries[:1])
         (experiment,) = _check([document], overrides, [], max_trials=max_trials, makes_envs=makes_envs)
         return experiment
-    name = default_name(env, algorithm)
+    title = env_title(env)
+    name = default_name(title, algorithm)
     entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}, "evaluation": {}}
     origin = (
-        f"rlrun ships no spec for {algorithm} on {env}: using the algorithm's defaults with evaluations, and "
+        f"rlrun ships no spec for {algorithm} on {title}: using the algorithm's defaults with evaluations, and "
         f"{DEFAULT_ENV_STEPS:,} env steps unless `stop` is set"
     )
     document = Document({name: entry}, "--algorithm/--env")
@@ -175,7 +177,7 @@ def _shipped_config(name: Path) -> Path | None:
     )
 
 
-def tuned_spec(algorithm: str, env: str) -> Path | None:
+def tuned_spec(algorithm: str, env: Any) -> Path | None:
     """Path of the shipped spec file tuned for an algorithm on an env, None if there is none."""
     for path in [path for path in shipped_configs() if path.parent.name not in NOT_FOR_AN_ENV]:
         if any(_is_tuned_for(entry, algorithm, env) for entry in _experiments_of(read_document(path)).data.values()):
@@ -324,7 +326,7 @@ def _in_order(problems: Sequence[Problem], documents: Sequence[Document]) -> lis
     return list(dict.fromkeys(placed))
 
 
-def _is_tuned_for(entry: Any, algorithm: str, env: str) -> bool:
+def _is_tuned_for(entry: Any, algorithm: str, env: Any) -> bool:
     if not isinstance(entry, Mapping) or find_spaces(entry)[0] or entry.get("scheduler"):  # a sweep
         return False
     written = entry.get("env")

@@ -203,3 +203,10 @@ def test_a_plan_can_be_printed_of_what_a_searcher_will_make() -> None:
     result = rlrun("plan", "-f", "spec.yaml")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("# ") >= 3
+
+
+def test_a_world_on_the_command_line_is_a_mapping_as_in_a_spec() -> None:
+    planned = rlrun("train", "--algorithm", "ppo", "--env", "{world: 'rlrun.toys:CartPoles'}", "--dry-run", "--json")
+    assert planned.exit_code == 0
+    (experiment,) = json.loads(planned.stdout)["experiments"]
+    assert (experiment["name"], experiment["env"]) == ("cartpoles-ppo", "rlrun.toys:CartPoles")

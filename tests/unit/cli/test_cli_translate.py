@@ -70,3 +70,8 @@ def test_settings_of_rl_zoo3_that_say_nothing_are_taken() -> None:
     printed = CliRunner().invoke(cli, ["translate", "sac.yml", "--env", "Pendulum-v1"])
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert "target_entropy: null" in printed.stdout
+
+
+def test_an_env_on_the_command_line_is_a_name(wording) -> None:
+    done = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--env", "{world: 'rlrun.toys:CartPoles'}"])
+    assert (done.exit_code, done.stderr) == (2, wording("--env"))

@@ -67,6 +67,20 @@ class Acting:
             )
         return found
 
+    def only_policy(self) -> ActingPolicy:
+        """Returns the training's policy, for acting.
+
+        Raises:
+            UsageError: There are several policies.
+        """
+        name, *others = self._policies
+        if others:
+            raise UsageError(
+                f"this training has {len(self._policies)} policies ({', '.join(self._policies)}), so name the one that "
+                f"acts: training.acting.policy({name!r}).act(observation)"
+            )
+        return self._policies[name]
+
     def behaviors(self) -> dict[str, ActsInWorld]:
         """Returns all policies that act in the env, by name, including the frozen opponents of a league."""
         acting: dict[str, ActsInWorld] = {name: own.behavior_in_episodes() for name, own in self._policies.items()}

@@ -273,6 +273,26 @@ def test_policies_of_a_world_have_the_settings_of_the_experiment() -> None:
     assert "lr" not in spec["config"]
 
 
+WORLD = "a: {run: %s, env: lab.Chase, config: {multiagent: {policies: {p0: , p1: }, %s}}}"
+
+
+def test_a_mapping_that_is_code_is_refused() -> None:
+    written = WORLD % ("PPO", "policy_mapping_fn: \"lambda agent, *_: 'p0'\"")
+    assert "multiagent: cannot" in problems(written)[0]
+    assert "mapping" not in spec_of(written, lenient=True)
+
+
+def unit_remarks(run: str, unit: str) -> list[str]:
+    return [line for line in text_of(WORLD % (run, unit)).splitlines() if "count_steps_by" in line]
+
+
+def test_the_unit_of_batches_in_a_world_is_remarked(wording) -> None:
+    assert unit_remarks("PPO", "policies_to_train: [p0]") == wording("RLlib's default", "train_batch_size")
+    assert unit_remarks("PPO", "count_steps_by: env_steps") == wording("train_batch_size")
+    assert unit_remarks("PPO", "count_steps_by: agent_steps") == wording("train_batch_size")
+    assert unit_remarks("DQN", "policies_to_train: [p0]") == []  # batches are drawn from a replay buffer
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import rlrun
+from rlrun.engine.messages.errors import UsageError
+from rlrun.plugin import Policies, WorldSamplingSettings
 
 CONFIG = {"model": {"hiddens": [8], "views": {"prev_actions": 1, "prev_rewards": 2, "obs": 3}}}
 
@@ -46,3 +48,14 @@ def test_another_action_than_the_one_that_was_returned_can_be_told():
         behavior.memory.load_state(memory)
         behavior.take_actions(np.array([1 - action]))
         assert behavior.memory.state()["views"]["seen"]["view:prev_actions"][0, -1] == 1 - action
+
+
+def test_of_several_policies_the_one_that_acts_must_be_named(wording):
+    small = rlrun.PPO(model={"hiddens": [8]})
+    mapping = {"pole_0": "left", "pole_1": "right"}
+    both = Policies({"left": small, "right": small}, WorldSamplingSettings(), mapping=mapping)
+    seen = np.zeros(4, np.float32)
+    with rlrun.Training({"world": "rlrun.toys:CartPoles"}, both) as training:
+        with wording.raised(UsageError, "left, right", "training.acting.policy('left')"):
+            training.act(seen)
+        assert training.acting.policy("right").act(seen) in (0, 1)

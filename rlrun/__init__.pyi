@@ -465,7 +465,7 @@ class ARS(_ARS):
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
-            episodes_per_candidate: Episodes of each candidate in a generation.
+            episodes_per_candidate: Number of episodes per candidate in a generation.
             num_pairs: Number N of perturbations in a generation.
             top_pairs: Number b of pairs used in an update: those with the highest return of either candidate.
             sigma: Standard deviation nu of the perturbations.
@@ -555,8 +555,8 @@ class AWAC(_AWAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
@@ -643,9 +643,9 @@ class AlphaZero(_AlphaZero):
                 predicted value minus this.
             root_noise: Weight of Dirichlet noise in the root's prior probabilities, in self-play only.
             root_noise_alpha: Concentration of the Dirichlet noise.
-            temperature: Temperature of the first moves of a self-play game, which are sampled in proportion to visits
+            temperature: Temperature for the first moves of a self-play game, which are sampled in proportion to visits
                 ** (1 / temperature).
-            exploring_moves: Number of first moves of a self-play game that are sampled.
+            exploring_moves: Number of initial moves of a self-play game that are sampled.
             symmetries: Data augmentation: whether training positions are transformed by random symmetries of the board.
             value_coeff: Weight of the value loss (squared error).
             weight_decay: Decoupled weight decay (AdamW).
@@ -752,12 +752,12 @@ class Apex(_Apex):
             distribution: Distribution of returns: `none` learns the mean.
             num_atoms: Number of atoms of c51, or of quantiles.
             acting_quantiles: Number of quantiles whose mean is the value of an action in iqn's acting and greedy
-                choices: those at the midpoints of as many equal parts.
-            num_cosines: Number of cosines of a fraction, cos(pi i tau), that iqn embeds.
+                choices, at the midpoints of equal parts of [0, 1].
+            num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
-            munchausen: Munchausen targets: soft ones, with the scaled log-policy added to the reward (Vieillard et al.,
-                arXiv:2007.14430).
+            munchausen: Munchausen targets: soft targets, with the scaled log-policy added to the reward (Vieillard et
+                al., arXiv:2007.14430).
             noisy: Noisy networks: dense layers with learned Gaussian noise on their parameters (Fortunato et al.,
                 arXiv:1706.10295), drawn for every minibatch and every fragment.
             noisy_sigma: Initial standard deviation of a noisy layer's parameters, times the root of the number of its
@@ -855,8 +855,8 @@ class ApexDDPG(_ApexDDPG):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
@@ -943,7 +943,7 @@ class Archer(_Archer):
             utterance_end: Tokens that end an utterance, as actions counted from 0.
             entropy_coeff: Weight of the entropy bonus of the tokens.
             critic_lr: Learning rate of the critics.
-            actor_epochs: Passes of the actor over a batch.
+            actor_epochs: Number of passes of the actor over a batch.
             actor_minibatch_size: Tokens in a minibatch of the actor.
             clip_param: Bound on the change of a token's probability ratio in an update of the actor, as in PPO.
             minibatch_size: Sequences of tokens per minibatch of the critics.
@@ -1017,7 +1017,7 @@ class AsyncDQN(_AsyncDQN):
             gradients_in_flight: Gradients in flight per worker: with 1 a worker waits for new weights after each
                 gradient, as in arXiv:1602.01783.
             huber: Bound of the Huber loss of TD errors, beyond which the loss is linear.
-            target_update_interval: Gradients between two updates of the shared target network.
+            target_update_interval: Number of gradients between updates of the shared target network.
             exploration: Exploration in training: epsilon-greedy, or a custom exploration `package.module:Class`.
             epsilon: Annealing of epsilon-greedy exploration, as a schedule from 1 (epsilon 1 in all env slots) to 0
                 (the final epsilon of each slot).
@@ -1073,7 +1073,7 @@ class BC(_BC):
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
             seq_len: Steps in a sequence of a recurrent network.
-            burn_in: Steps before a sequence from which only the recurrent state is computed.
+            burn_in: Number of steps before a sequence that only update the recurrent state.
             entropy_coeff: Weight of an entropy bonus.
         """
 
@@ -1162,7 +1162,7 @@ class BCQ(_BCQ):
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             huber: Bound of the Huber loss of TD errors, beyond which the loss is linear.
             exploration: Exploration in training: `sampled` samples from a softmax of the likely actions' values.
-            threshold: Threshold tau: actions are chosen among those whose probability by the behavior policy is at
+            threshold: Threshold tau: actions are chosen among those whose probability under the behavior policy is at
                 least this fraction of the largest one.
         """
 
@@ -1210,7 +1210,7 @@ class CEM(_CEM):
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
-            episodes_per_candidate: Episodes of each candidate in a generation.
+            episodes_per_candidate: Number of episodes per candidate in a generation.
             population_size: Number of candidates in a generation.
             num_elites: Number of elites: the best candidates of a generation, to which the distribution is fitted.
             sigma: Initial standard deviation of the distribution over each parameter.
@@ -1260,7 +1260,7 @@ class CMAES(_CMAES):
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
-            episodes_per_candidate: Episodes of each candidate in a generation.
+            episodes_per_candidate: Number of episodes per candidate in a generation.
             population_size: Population size lambda, the candidates in a generation.
             sigma: Initial step size: the standard deviation of each parameter in the first generation.
         """
@@ -1353,8 +1353,8 @@ class CQL(_CQL):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -1456,8 +1456,8 @@ class CRR(_CRR):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
@@ -1564,8 +1564,8 @@ class CrossQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -1577,25 +1577,25 @@ class CrossQ(_ExtendedSAC):
                 null.
             num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
                 arXiv:2005.04269).
-            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
-                critics' together.
+            dropped_per_critic: Number of quantiles per critic that targets omit: the largest ones after pooling all
+                target critics' quantiles.
             num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
             support: Smallest and largest of the `num_bins` returns.
             scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
-                returns so far, and by more if the largest return would be outside of `support`.
+                returns so far, and by more if the largest return would otherwise be outside `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
-            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+            joint_actor: Whether the actor's loss normalizes recorded and next observations together, in one pass
                 (FlashSAC, arXiv:2604.04539).
             actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
                 arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
-                of a parameter.
+                times the parameter.
             weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
                 each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
-            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
-                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
+            reset_interval: Number of minibatches between resets, in which all networks, the temperature and the
+                optimizers are reinitialized and the replay buffer is kept (arXiv:2205.07802).
         """
 
 class DAgger(_DAgger):
@@ -1750,8 +1750,8 @@ class DDPG(_DDPG):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
@@ -1809,7 +1809,7 @@ class DDPPO(_DDPPO):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
@@ -1841,10 +1841,10 @@ class DDPPO(_DDPPO):
             minibatch_size: Steps per minibatch.
             early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
                 times this.
-            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
-                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch except the
+                first, with the current network's values (arXiv:2006.05990, section 3.5).
             separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
-                network separately, instead of their common norm.
+                network separately, instead of their joint norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
@@ -1910,11 +1910,11 @@ class DPO(_DPO):
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
-            seq_len: Most steps of an episode.
+            seq_len: Maximum length of an episode in steps.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
             reward_model: Network of the reward model.
-            labels: Origin of the preferences between two episodes: their returns, or the scores of a reward model that
+            labels: Source of the preferences between two episodes: their returns, or the scores of a reward model that
                 an earlier stage has trained.
             beta: Strength of the reference: temperature of the implicit reward beta log(pi / pi_reference).
             temperature: Difference of two returns or scores at which the better episode is preferred with odds of e to
@@ -2017,12 +2017,12 @@ class DQN(_DQN):
             distribution: Distribution of returns: `none` learns the mean.
             num_atoms: Number of atoms of c51, or of quantiles.
             acting_quantiles: Number of quantiles whose mean is the value of an action in iqn's acting and greedy
-                choices: those at the midpoints of as many equal parts.
-            num_cosines: Number of cosines of a fraction, cos(pi i tau), that iqn embeds.
+                choices, at the midpoints of equal parts of [0, 1].
+            num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
-            munchausen: Munchausen targets: soft ones, with the scaled log-policy added to the reward (Vieillard et al.,
-                arXiv:2007.14430).
+            munchausen: Munchausen targets: soft targets, with the scaled log-policy added to the reward (Vieillard et
+                al., arXiv:2007.14430).
             noisy: Noisy networks: dense layers with learned Gaussian noise on their parameters (Fortunato et al.,
                 arXiv:1706.10295), drawn for every minibatch and every fragment.
             noisy_sigma: Initial standard deviation of a noisy layer's parameters, times the root of the number of its
@@ -2070,7 +2070,7 @@ class DT(_DT):
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
                 enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
                 ...}}`.
-            model: Settings of the observations as inputs of the transformer.
+            model: Settings for encoding observations as inputs of the transformer.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_gpus: Total GPUs of the learners.
@@ -2082,13 +2082,13 @@ class DT(_DT):
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
-            target_return: Return that is asked for at the start of each episode.
+            target_return: Desired return at the start of each episode, from which each reward is then subtracted.
             return_scale: Divisor of returns as inputs of the transformer.
-            context_length: Number K of the last steps of an episode that the transformer sees.
+            context_length: Number K of an episode's most recent steps that the transformer sees.
             embedding: Number of features of a token.
             num_layers: Number of transformer blocks.
-            num_heads: Number of attention heads of a block.
-            max_steps: Number of embeddings of the step in the episode.
+            num_heads: Number of attention heads per block.
+            max_steps: Number of time step embeddings.
         """
 
 class Distill(_Distill):
@@ -2159,7 +2159,7 @@ class Distill(_Distill):
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
             expert: The teacher: a checkpoint's path, PATH:policy if it holds several.
-            beta: Probability that the teacher's likeliest action is taken instead of the student's, at each step.
+            beta: Probability that the teacher's most likely action is taken instead of the student's, at each step.
         """
 
 class Dreamer(_Dreamer):
@@ -2238,10 +2238,10 @@ class Dreamer(_Dreamer):
             lambda_: Lambda of lambda-returns over imagined steps.
             entropy_coeff: Weight of the actor's entropy, relative to returns scaled to a range of about 1.
             free_nats: Free nats: dynamics and representation losses are clipped below this KL divergence.
-            dynamics_scale: Weight of the dynamics loss: 1 in the authors' present code, 0.5 in the paper's first
+            dynamics_scale: Weight of the dynamics loss: 1 in the authors' current code, 0.5 in the paper's first
                 version.
             representation_scale: Weight of the representation loss.
-            num_bins: Number of bins of the two-hot encoding of rewards and returns, odd.
+            num_bins: Number of bins of the two-hot encoding of rewards and returns.
         """
 
 class DroQ(_ExtendedSAC):
@@ -2343,8 +2343,8 @@ class DroQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -2356,27 +2356,27 @@ class DroQ(_ExtendedSAC):
                 null.
             num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
                 arXiv:2005.04269).
-            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
-                critics' together.
+            dropped_per_critic: Number of quantiles per critic that targets omit: the largest ones after pooling all
+                target critics' quantiles.
             num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
             support: Smallest and largest of the `num_bins` returns.
             scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
-                returns so far, and by more if the largest return would be outside of `support`.
+                returns so far, and by more if the largest return would otherwise be outside `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
-            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
-                actions, and there are no target networks (CrossQ, arXiv:1902.05605).
-            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the actions
+                taken, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded and next observations together, in one pass
                 (FlashSAC, arXiv:2604.04539).
             actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
                 arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
-                of a parameter.
+                times the parameter.
             weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
                 each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
-            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
-                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
+            reset_interval: Number of minibatches between resets, in which all networks, the temperature and the
+                optimizers are reinitialized and the replay buffer is kept (arXiv:2205.07802).
         """
 
 class ES(_ES):
@@ -2424,7 +2424,7 @@ class ES(_ES):
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
-            episodes_per_candidate: Episodes of each candidate in a generation.
+            episodes_per_candidate: Number of episodes per candidate in a generation.
             num_pairs: Number of perturbations in a generation.
             sigma: Standard deviation of the perturbations.
             weight_decay: Weight decay: coefficient of the parameters that are subtracted from the ascent direction.
@@ -2606,8 +2606,8 @@ class FlashSAC(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -2619,27 +2619,27 @@ class FlashSAC(_ExtendedSAC):
                 null.
             num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
                 arXiv:2005.04269).
-            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
-                critics' together.
+            dropped_per_critic: Number of quantiles per critic that targets omit: the largest ones after pooling all
+                target critics' quantiles.
             num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
             support: Smallest and largest of the `num_bins` returns.
             scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
-                returns so far, and by more if the largest return would be outside of `support`.
+                returns so far, and by more if the largest return would otherwise be outside `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
-            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
-                actions, and there are no target networks (CrossQ, arXiv:1902.05605).
-            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the actions
+                taken, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded and next observations together, in one pass
                 (FlashSAC, arXiv:2604.04539).
             actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
                 arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
-                of a parameter.
+                times the parameter.
             weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
                 each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
-            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
-                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
+            reset_interval: Number of minibatches between resets, in which all networks, the temperature and the
+                optimizers are reinitialized and the replay buffer is kept (arXiv:2205.07802).
         """
 
 class GAIL(_GAIL):
@@ -2694,7 +2694,7 @@ class GAIL(_GAIL):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
@@ -2729,10 +2729,10 @@ class GAIL(_GAIL):
             early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
                 times this.
             kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
-            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
-                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch except the
+                first, with the current network's values (arXiv:2006.05990, section 3.5).
             separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
-                network separately, instead of their common norm.
+                network separately, instead of their joint norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
@@ -2791,7 +2791,7 @@ class GRPO(_GRPO):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
@@ -2918,12 +2918,12 @@ class Gorila(_Gorila):
             distribution: Distribution of returns: `none` learns the mean.
             num_atoms: Number of atoms of c51, or of quantiles.
             acting_quantiles: Number of quantiles whose mean is the value of an action in iqn's acting and greedy
-                choices: those at the midpoints of as many equal parts.
-            num_cosines: Number of cosines of a fraction, cos(pi i tau), that iqn embeds.
+                choices, at the midpoints of equal parts of [0, 1].
+            num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
-            munchausen: Munchausen targets: soft ones, with the scaled log-policy added to the reward (Vieillard et al.,
-                arXiv:2007.14430).
+            munchausen: Munchausen targets: soft targets, with the scaled log-policy added to the reward (Vieillard et
+                al., arXiv:2007.14430).
             exploration: Exploration in training: `epsilon_greedy`.
             epsilon: Probability of a uniformly random action.
             temperature: Softmax temperature of soft_q.
@@ -2978,7 +2978,7 @@ class IPPO(_IPPO):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
@@ -3013,10 +3013,10 @@ class IPPO(_IPPO):
             early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
                 times this.
             kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
-            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
-                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch except the
+                first, with the current network's values (arXiv:2006.05990, section 3.5).
             separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
-                network separately, instead of their common norm.
+                network separately, instead of their joint norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
@@ -3109,16 +3109,16 @@ class IQL(_IQL):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             beta: Inverse temperature of the weights exp(beta * advantage).
             max_weight: Largest weight of a recorded action.
-            expectile: Expectile tau of the recorded actions' values that state values learn: 0.5 for their mean,
-                towards 1 for their maximum.
+            expectile: Expectile tau of the recorded actions' values that state values learn: 0.5 for their mean, close
+                to 1 for their maximum.
         """
 
 class IQN(_IQN):
@@ -3217,12 +3217,12 @@ class IQN(_IQN):
             distribution: Distribution of returns: `none` learns the mean.
             num_atoms: Number of atoms of c51, or of quantiles.
             acting_quantiles: Number of quantiles whose mean is the value of an action in iqn's acting and greedy
-                choices: those at the midpoints of as many equal parts.
-            num_cosines: Number of cosines of a fraction, cos(pi i tau), that iqn embeds.
+                choices, at the midpoints of equal parts of [0, 1].
+            num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
-            munchausen: Munchausen targets: soft ones, with the scaled log-policy added to the reward (Vieillard et al.,
-                arXiv:2007.14430).
+            munchausen: Munchausen targets: soft targets, with the scaled log-policy added to the reward (Vieillard et
+                al., arXiv:2007.14430).
             noisy: Noisy networks: dense layers with learned Gaussian noise on their parameters (Fortunato et al.,
                 arXiv:1706.10295), drawn for every minibatch and every fragment.
             noisy_sigma: Initial standard deviation of a noisy layer's parameters, times the root of the number of its
@@ -3542,8 +3542,8 @@ class MAML(_MAML):
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             tasks_per_update: Tasks per batch, the paper's meta batch size.
-            inner_steps: Inner gradient steps of adaptation to a task, each on new episodes of the policy before the
-                step.
+            inner_steps: Number of inner gradient steps per adaptation to a task, each on new episodes of the policy
+                before the step.
             inner_lr: Inner step size, the paper's alpha.
             first_order: First-order MAML: whether second derivatives are dropped from the meta-gradient (section 5.2 of
                 the paper).
@@ -3604,7 +3604,7 @@ class MAPPO(_MAPPO):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
@@ -3641,16 +3641,16 @@ class MAPPO(_MAPPO):
             early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
                 times this.
             kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
-            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
-                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch except the
+                first, with the current network's values (arXiv:2006.05990, section 3.5).
             separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
-                network separately, instead of their common norm.
+                network separately, instead of their joint norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            centralised_value: Whether the value is centralized, a function of the world's state.
+            centralised_value: Whether the value is centralized, a function of the env's global state.
             value_sees_observation: Whether the agent's own observation is an additional input of the centralized value.
             huber_delta: Threshold of the Huber value loss, above which it is linear.
         """
@@ -3710,7 +3710,7 @@ class MARWIL(_MARWIL):
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
             beta: Strength of the weights exp(beta A / c) of actions with advantages A.
             max_weight: Largest weight of a recorded action.
-            advantage_norm_start: First value of the running mean square c^2 of advantages.
+            advantage_norm_start: Initial value of the running mean square c^2 of advantages.
             advantage_norm_rate: Rate at which c^2 follows the mean square of each minibatch's advantages.
             vf_loss_coeff: Weight of the value loss.
             entropy_coeff: Weight of an entropy bonus.
@@ -3779,8 +3779,8 @@ class MBMPO(_MBMPO):
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
-            inner_steps: Inner gradient steps of adaptation to a task, each on new episodes of the policy before the
-                step.
+            inner_steps: Number of inner gradient steps per adaptation to a task, each on new episodes of the policy
+                before the step.
             inner_lr: Inner step size, the paper's alpha.
             first_order: First-order MAML: whether second derivatives are dropped from the meta-gradient (section 5.2 of
                 the paper).
@@ -3792,7 +3792,7 @@ class MBMPO(_MBMPO):
             dynamics_lr: Learning rate of the dynamics ensemble.
             imagined_episodes: Imagined episodes in each phase of a task.
             imagined_length: Horizon of imagined episodes: steps after which they are truncated.
-            meta_updates: Imagined batches of tasks after every fit of the ensemble, each with a meta-update.
+            meta_updates: Number of imagined batches of tasks after every fit of the ensemble, each with a meta-update.
         """
 
 class MBPO(_MBPO):
@@ -3878,8 +3878,8 @@ class MBPO(_MBPO):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -3889,7 +3889,7 @@ class MBPO(_MBPO):
             target_entropy: Target entropy in nats, for actions in units of half the distance between their bounds.
             dynamics: Settings of the dynamics ensemble, which is fitted to collected transitions.
             dynamics_lr: Learning rate of the dynamics ensemble.
-            real_ratio: Fraction of collected transitions in each minibatch, rounded to whole ones.
+            real_ratio: Fraction of each minibatch that was collected, rounded to whole transitions.
             rollout_length: Steps of a model rollout, rounded down.
             rollouts_per_env_step: Model rollouts per env step.
             rollout_rounds: Number of latest rounds of rollouts from which imagined transitions are sampled.
@@ -3968,7 +3968,7 @@ class NPG(_NPG):
             cg_steps: Iterations of the conjugate gradient method.
             damping: Damping: multiple of the identity that is added to the Fisher matrix.
             value_epochs: Epochs (passes over each batch) in which the values are fitted.
-            minibatch_size: Steps per minibatch of these epochs.
+            minibatch_size: Number of steps per minibatch in these epochs.
         """
 
 class PG(_PG):
@@ -4102,7 +4102,7 @@ class PPG(_PPG):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
@@ -4139,10 +4139,10 @@ class PPG(_PPG):
             early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
                 times this.
             kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
-            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
-                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch except the
+                first, with the current network's values (arXiv:2006.05990, section 3.5).
             separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
-                network separately, instead of their common norm.
+                network separately, instead of their joint norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
@@ -4205,7 +4205,7 @@ class PPO(_PPO):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
@@ -4244,10 +4244,10 @@ class PPO(_PPO):
             early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
                 times this.
             kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
-            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
-                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch except the
+                first, with the current network's values (arXiv:2006.05990, section 3.5).
             separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
-                network separately, instead of their common norm.
+                network separately, instead of their joint norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
@@ -4458,8 +4458,8 @@ class QMIX(_QMIX):
             tau: Polyak coefficient of the target network's updates.
             huber: Bound of the Huber loss of TD errors, beyond which the loss is linear.
             optimizer: Name of the optimizer.
-            double: Double Q-learning: the network selects the next actions and the target network evaluates them (van
-                Hasselt et al., arXiv:1509.06461).
+            double: Double Q-learning: the online network selects the next actions and the target network evaluates them
+                (van Hasselt et al., arXiv:1509.06461).
             team_reward: Team reward: the `sum` of the members' rewards, or `once` if the world gives the team's reward
                 to every member.
             exploration: Exploration of the members in training: epsilon-greedy, or a custom exploration
@@ -4817,8 +4817,8 @@ class REDQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -4830,27 +4830,27 @@ class REDQ(_ExtendedSAC):
                 null.
             num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
                 arXiv:2005.04269).
-            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
-                critics' together.
+            dropped_per_critic: Number of quantiles per critic that targets omit: the largest ones after pooling all
+                target critics' quantiles.
             num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
             support: Smallest and largest of the `num_bins` returns.
             scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
-                returns so far, and by more if the largest return would be outside of `support`.
+                returns so far, and by more if the largest return would otherwise be outside `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
-            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
-                actions, and there are no target networks (CrossQ, arXiv:1902.05605).
-            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the actions
+                taken, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded and next observations together, in one pass
                 (FlashSAC, arXiv:2604.04539).
             actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
                 arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
-                of a parameter.
+                times the parameter.
             weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
                 each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
-            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
-                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
+            reset_interval: Number of minibatches between resets, in which all networks, the temperature and the
+                optimizers are reinitialized and the replay buffer is kept (arXiv:2205.07802).
         """
 
 class RLHF(_RLHF):
@@ -4924,8 +4924,8 @@ class RLHF(_RLHF):
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
-            seq_len: Most steps of an episode: a batch has whole episodes, and a recurrent network learns from each as
-                one sequence.
+            seq_len: Maximum length of an episode in steps: a batch has whole episodes, and a recurrent network learns
+                from each as one sequence.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
             asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
@@ -4933,10 +4933,10 @@ class RLHF(_RLHF):
             early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
                 times this.
             kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
-            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
-                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch except the
+                first, with the current network's values (arXiv:2006.05990, section 3.5).
             separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
-                network separately, instead of their common norm.
+                network separately, instead of their joint norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
@@ -4989,7 +4989,7 @@ class RLOO(_RLOO):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
@@ -5113,8 +5113,8 @@ class RLPD(_RLPD):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -5208,9 +5208,9 @@ class RewardModel(_RewardModel):
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
             reward_model: Network of the reward model.
-            seq_len: Most steps of an episode, which the reward model reads as a whole.
+            seq_len: Maximum length of an episode in steps.
             pairs: Number of pairs of episodes to learn from, drawn once.
-            held_out_pairs: Number of further pairs, on which `held_out_accuracy` is measured.
+            held_out_pairs: Number of additional pairs, on which `held_out_accuracy` is measured.
             temperature: Difference of two returns at which the better episode is preferred with odds of e to 1.
         """
 
@@ -5299,8 +5299,8 @@ class SAC(_SAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -5409,8 +5409,8 @@ class SimBa(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -5422,27 +5422,27 @@ class SimBa(_ExtendedSAC):
                 null.
             num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
                 arXiv:2005.04269).
-            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
-                critics' together.
+            dropped_per_critic: Number of quantiles per critic that targets omit: the largest ones after pooling all
+                target critics' quantiles.
             num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
             support: Smallest and largest of the `num_bins` returns.
             scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
-                returns so far, and by more if the largest return would be outside of `support`.
+                returns so far, and by more if the largest return would otherwise be outside `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
-            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
-                actions, and there are no target networks (CrossQ, arXiv:1902.05605).
-            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the actions
+                taken, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded and next observations together, in one pass
                 (FlashSAC, arXiv:2604.04539).
             actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
                 arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
-                of a parameter.
+                times the parameter.
             weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
                 each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
-            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
-                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
+            reset_interval: Number of minibatches between resets, in which all networks, the temperature and the
+                optimizers are reinitialized and the replay buffer is kept (arXiv:2205.07802).
         """
 
 class SlateQ(_SlateQ):
@@ -5603,8 +5603,8 @@ class TD3(_TD3):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
@@ -5703,8 +5703,8 @@ class TD3BC(_TD3BC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
@@ -5716,7 +5716,7 @@ class TD3BC(_TD3BC):
             target_noise_clip: Clip bound of the target policy smoothing noise.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
-            value_weight: Weight alpha of the normalized values against the squared distance to recorded actions.
+            value_weight: Weight alpha of the normalized values relative to the squared distance to recorded actions.
             critic_penalty: Weight of the squared distance between the target actor's next action and the recorded one,
                 subtracted from the next value (ReBRAC's beta_2).
         """
@@ -5820,8 +5820,8 @@ class TQC(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -5833,27 +5833,27 @@ class TQC(_ExtendedSAC):
                 null.
             num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
                 arXiv:2005.04269).
-            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
-                critics' together.
+            dropped_per_critic: Number of quantiles per critic that targets omit: the largest ones after pooling all
+                target critics' quantiles.
             num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
             support: Smallest and largest of the `num_bins` returns.
             scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
-                returns so far, and by more if the largest return would be outside of `support`.
+                returns so far, and by more if the largest return would otherwise be outside `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
-            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
-                actions, and there are no target networks (CrossQ, arXiv:1902.05605).
-            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the actions
+                taken, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded and next observations together, in one pass
                 (FlashSAC, arXiv:2604.04539).
             actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
                 arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
-                of a parameter.
+                times the parameter.
             weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
                 each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
-            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
-                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
+            reset_interval: Number of minibatches between resets, in which all networks, the temperature and the
+                optimizers are reinitialized and the replay buffer is kept (arXiv:2205.07802).
         """
 
 class TRPO(_TRPO):
@@ -5933,7 +5933,7 @@ class TRPO(_TRPO):
             line_search_steps: Step lengths that the backtracking line search tries.
             shrink: Ratio of each step length of the line search to the one before it.
             value_epochs: Epochs (passes over each batch) in which the values are fitted.
-            minibatch_size: Steps per minibatch of these epochs.
+            minibatch_size: Number of steps per minibatch in these epochs.
         """
 
 class VDN(_VDN):
@@ -6011,8 +6011,8 @@ class VDN(_VDN):
             tau: Polyak coefficient of the target network's updates.
             huber: Bound of the Huber loss of TD errors, beyond which the loss is linear.
             optimizer: Name of the optimizer.
-            double: Double Q-learning: the network selects the next actions and the target network evaluates them (van
-                Hasselt et al., arXiv:1509.06461).
+            double: Double Q-learning: the online network selects the next actions and the target network evaluates them
+                (van Hasselt et al., arXiv:1509.06461).
             team_reward: Team reward: the `sum` of the members' rewards, or `once` if the world gives the team's reward
                 to every member.
             exploration: Exploration of the members in training: epsilon-greedy, or a custom exploration
@@ -6152,8 +6152,8 @@ class XQC(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
-                all critics, or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
+                or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -6165,25 +6165,25 @@ class XQC(_ExtendedSAC):
                 null.
             num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
                 arXiv:2005.04269).
-            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
-                critics' together.
+            dropped_per_critic: Number of quantiles per critic that targets omit: the largest ones after pooling all
+                target critics' quantiles.
             num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
             support: Smallest and largest of the `num_bins` returns.
             scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
-                returns so far, and by more if the largest return would be outside of `support`.
+                returns so far, and by more if the largest return would otherwise be outside `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
-            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
-                actions, and there are no target networks (CrossQ, arXiv:1902.05605).
-            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the actions
+                taken, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded and next observations together, in one pass
                 (FlashSAC, arXiv:2604.04539).
             actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
                 arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
-                of a parameter.
+                times the parameter.
             weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
                 each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
-            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
-                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
+            reset_interval: Number of minibatches between resets, in which all networks, the temperature and the
+                optimizers are reinitialized and the replay buffer is kept (arXiv:2205.07802).
         """

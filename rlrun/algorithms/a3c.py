@@ -42,7 +42,7 @@ class A3CConfig(A2CConfig, WorkerGradientConfig):
 
     train_batch_size: PositiveInt = 80
     """Env steps of one fragment of every worker, summed over the workers; unused if rollout_fragment_length is set. The
-    gradient of each worker's fragment is applied on its own."""
+    gradient of each worker's fragment is applied separately."""
 
 
 class A3C(A2C):

@@ -38,7 +38,7 @@ class PPOConfig(PPOSettings, OnPolicyConfig):
     of_logged_actions = "mask"
 
     lr: LearningRate = 3e-4  # type: ignore[assignment]  # of more kinds than in other algorithms
-    """Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates."""
+    """Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates."""
     gae_lambda: Fraction = 0.95
     """Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
     clip_param: Schedule = 0.2

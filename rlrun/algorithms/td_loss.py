@@ -34,7 +34,7 @@ class HuberSettings(ConfigModel):
     huber: PositiveFloat | None = None
     """Bound of the Huber loss of TD errors, beyond which the loss is linear; null for the squared error. The squared
     error learns the mean return. A bound keeps single large errors from moving the network far, and learns something
-    between mean and median where many errors are beyond it."""
+    between the mean and the median if many errors are beyond it."""
 
 
 def huber(errors: Tensor, bound: float | None) -> Tensor:

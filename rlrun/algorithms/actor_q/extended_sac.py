@@ -44,14 +44,14 @@ class ExtendedModelConfig(SoftModelConfig):
     """Network settings for an actor and its critics, optionally with batch normalization or residual layers."""
 
     critic_hiddens: tuple[PositiveInt, ...] | None = None
-    """Widths of the critics' dense layers, where the actor has others; null for `hiddens`."""
+    """Widths of the critics' dense layers, if they differ from the actor's; null for `hiddens`."""
     batch_renorm: bool = False
-    """Batch renormalization (arXiv:1702.03275) of the inputs of each dense layer of actor and critics, by a minibatch's
-    statistics in losses and by running ones in acting. It needs `joint_targets`."""
+    """Batch renormalization (arXiv:1702.03275) of the inputs of each dense layer of actor and critics, with a
+    minibatch's statistics in losses and running statistics when acting. Requires `joint_targets`."""
     batch_norm: bool = False
     """Batch normalization of the inputs of actor and critics, and between each dense layer, which then has no bias, and
     its activation (XQC, arXiv:2509.25174): by a minibatch's statistics in losses and by running ones in acting.
-    Continuous actions alone."""
+    Continuous actions only."""
     residual: bool = False
     """Whether each number of `hiddens` is a residual block (SimBa, arXiv:2410.09754), all of the same width: two dense
     layers, four times as wide inside, after a LayerNorm. A linear layer comes first, a LayerNorm last. With
@@ -92,41 +92,43 @@ class ExtendedSACConfig(SACConfig):
 
     num_quantiles: PositiveInt | None = None
     """Number of quantiles of the return that each critic estimates by quantile regression (TQC, arXiv:2005.04269);
-    null for its expectation. Continuous actions alone."""
+    null for its expectation. Continuous actions only."""
     dropped_per_critic: NonNegativeInt = 0
-    """Number of quantiles per critic that targets leave out: the largest ones of all target critics' together."""
+    """Number of quantiles per critic that targets omit: the largest ones after pooling all target critics'
+    quantiles."""
     num_bins: Annotated[int, Ge(2)] | None = None
     """Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887); null for its
-    expectation. Targets are the distribution of the critic whose expectation is smaller. Continuous actions alone."""
+    expectation. Targets are the distribution of the critic whose expectation is smaller. Continuous actions only."""
     support: tuple[float, float] = (-5.0, 5.0)
     """Smallest and largest of the `num_bins` returns."""
     scale_rewards: bool = False
     """Whether the rewards of minibatches are divided by the standard deviation of all discounted returns so far, and by
-    more if the largest return would be outside of `support`. The replay buffer stores rewards unscaled."""
+    more if the largest return would otherwise be outside `support`. The replay buffer stores rewards unscaled."""
 
     critic_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss (DroQ, arXiv:2110.02034);
-    acting and evaluation drop none."""
+    acting and evaluation use all units."""
     joint_targets: bool = False
-    """Whether targets come from the critics themselves, in one pass with the values of the taken actions, and there are
-    no target networks (CrossQ, arXiv:1902.05605). Continuous actions alone; `model.batch_renorm` needs it."""
+    """Whether targets come from the critics themselves, in one pass with the values of the actions taken, and there are
+    no target networks (CrossQ, arXiv:1902.05605). Continuous actions only; `model.batch_renorm` requires it."""
     joint_actor: bool = False
-    """Whether the actor's loss normalizes recorded observations together with next ones, in one pass (FlashSAC,
-    arXiv:2604.04539); `model.batch_norm` alone."""
+    """Whether the actor's loss normalizes recorded and next observations together, in one pass (FlashSAC,
+    arXiv:2604.04539); only with `model.batch_norm`."""
     actor_first: bool = False
     """Whether a minibatch updates actor and temperature before the critics (FlashSAC, arXiv:2604.04539)."""
     adam_beta_1: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Decay rate of Adam's first moment, for all networks and the temperature."""
     weight_decay: NonNegativeFloat = 0.0
-    """Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay of a parameter."""
+    """Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay times the
+    parameter."""
     weight_projection: WeightProjection | None = None
     """Projection after each optimizer step of actor and critics: `dense` scales the weights of each output of a dense
     layer to norm 1 (XQC, arXiv:2509.25174); `dense_and_norms` also scales each normalization's learned scale and shift,
     together, to the norm of its initial ones (FlashSAC, arXiv:2604.04539); null for none."""
 
     reset_interval: PositiveInt | None = None
-    """Minibatches between two resets, in which all networks, the temperature and the optimizers begin again with new
-    first weights and the replay buffer stays (arXiv:2205.07802); null for none."""
+    """Number of minibatches between resets, in which all networks, the temperature and the optimizers are reinitialized
+    and the replay buffer is kept (arXiv:2205.07802); null for no resets."""
 
     @classmethod
     @override

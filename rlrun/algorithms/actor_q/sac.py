@@ -51,8 +51,8 @@ class SACConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
     """Settings of the replay buffer."""
     exploration: Literal["sampled", "repeated"] | ImportPath = "sampled"
-    """Exploration in training: `sampled` samples actions from the actor's distribution; `repeated` does so with noise
-    that is held for 1 to 16 steps (FlashSAC, arXiv:2604.04539), for a Box; `package.module:Class` is a custom
+    """Exploration in training: `sampled` samples actions from the actor's distribution; `repeated`, for a Box, does so
+    with noise that is held for 1 to 16 steps (FlashSAC, arXiv:2604.04539); `package.module:Class` is a custom
     exploration."""
     alpha_lr: Schedule = 3e-4
     """Learning rate of the entropy temperature."""
@@ -63,7 +63,8 @@ class SACConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     section 5); otherwise it is constant."""
     target_entropy: float | None = None
     """Target entropy in nats, for actions in units of half the distance between their bounds. null for minus the number
-    of continuous actions, or for Discrete actions 0.98 of the uniform distribution's entropy over the allowed actions.
+    of continuous actions, or for Discrete actions 0.98 times the uniform distribution's entropy over the allowed
+    actions.
     """
 
 

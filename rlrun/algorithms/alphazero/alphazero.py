@@ -69,7 +69,7 @@ class GateConfig(ConfigModel):
     """Settings of the gate: a match that new weights must win before self-play uses them."""
 
     every: PositiveInt = 2000
-    """Env steps between two matches of new against accepted weights."""
+    """Env steps between matches of new weights against the accepted ones."""
     games: PositiveInt = 40
     """Games per match; each side moves first in half of them."""
     share: Fraction = 0.55
@@ -112,8 +112,8 @@ class AlphaZeroConfig(OffPolicyConfig):
     simulations: PositiveInt = 50
     """Number of tree search simulations before each move of self-play."""
     evaluation_simulations: NonNegativeInt = 50
-    """Number of tree search simulations before each move in evaluation and other acting; 0 acts by the network without
-    search."""
+    """Number of tree search simulations before each move in evaluation and other acting; 0 acts with the network alone,
+    without search."""
     exploration: PositiveFloat = 1.25
     """Exploration constant of PUCT, the papers' c_puct."""
     first_play_reduction: NonNegativeFloat = 0.2
@@ -123,10 +123,10 @@ class AlphaZeroConfig(OffPolicyConfig):
     root_noise_alpha: PositiveFloat = 0.3
     """Concentration of the Dirichlet noise; usually about 10 divided by the number of legal actions."""
     temperature: PositiveFloat = 1.0
-    """Temperature of the first moves of a self-play game, which are sampled in proportion to visits ** (1 /
+    """Temperature for the first moves of a self-play game, which are sampled in proportion to visits ** (1 /
     temperature)."""
     exploring_moves: NonNegativeInt = 30
-    """Number of first moves of a self-play game that are sampled; later moves are the most visited ones."""
+    """Number of initial moves of a self-play game that are sampled; later moves are the most visited actions."""
     symmetries: bool = True
     """Data augmentation: whether training positions are transformed by random symmetries of the board."""
     value_coeff: NonNegativeFloat = 1.0

@@ -34,7 +34,7 @@ class UtteranceReplayConfig(SequenceReplayConfig):
     extra_columns: ClassVar[tuple[str, ...]] = ("logp",)
 
     length: PositiveInt = 32
-    """Tokens in a sequence. Utterances that are cut at its ends are left out."""
+    """Number of tokens in a sequence. Utterances that are cut off at either end are omitted."""
     stride: PositiveInt = 16
     """Distance in tokens between possible starts of sequences; below `length`, sequences overlap."""
 
@@ -56,14 +56,14 @@ class ArcherConfig(DataSettings, OnPolicyConfig):
     model: ArcherModelConfig = ArcherModelConfig()
     """Network architecture of the actor and of the critics."""
     utterance_end: tuple[NonNegativeInt, ...] | None = None
-    """Tokens that end an utterance, as actions counted from 0; null if each token is an utterance. An episode's end
-    ends one too. `gamma` discounts once per utterance."""
+    """Tokens that end an utterance, as actions counted from 0; null if each token is an utterance. The end of an
+    episode also ends an utterance. `gamma` discounts once per utterance."""
     entropy_coeff: Schedule = 0.0
     """Weight of the entropy bonus of the tokens."""
     critic_lr: Schedule = 1e-3
     """Learning rate of the critics."""
     actor_epochs: PositiveInt = 3
-    """Passes of the actor over a batch; 3 in its authors' code."""
+    """Number of passes of the actor over a batch; 3 in the authors' code."""
     actor_minibatch_size: PositiveInt | None = None
     """Tokens in a minibatch of the actor; null for the whole batch."""
     clip_param: PositiveFloat = 0.2

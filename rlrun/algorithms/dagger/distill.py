@@ -46,12 +46,13 @@ class DistillConfig(EpochsSettings, OnPolicyConfig):
     needed: ClassVar[Mapping[str, str]] = {"expert": "must name a checkpoint: distill imitates its policy"}
 
     model: DistillModelConfig = DistillModelConfig()
-    """Network architecture of the student. With `actor_sees` it sees less than the teacher; a core remembers."""
+    """Network architecture of the student. With `actor_sees`, the student sees less than the teacher; a recurrent core
+    adds memory."""
     expert: str | None = None
     """The teacher: a checkpoint's path, PATH:policy if it holds several; required for training. It acts on the same
-    observations and is asked at every step."""
+    observations and is queried at every step."""
     beta: Schedule = 0.0
-    """Probability that the teacher's likeliest action is taken instead of the student's, at each step."""
+    """Probability that the teacher's most likely action is taken instead of the student's, at each step."""
 
     @property
     @override

@@ -49,10 +49,10 @@ class DAggerConfig(OffPolicyConfig):
     """Network architecture."""
     expert: str | None = None
     """The expert: `package.module:function` from an observation to an action, or a checkpoint's path; required for
-    training. It is asked at every step."""
+    training. It is queried at every step."""
     beta: Schedule = ((0, 1.0), (1_000, 0.0))
-    """Probability that the expert's action is taken instead of the learner's, at each step. A round has one value: that
-    of its first step."""
+    """Probability that the expert's action is taken instead of the learner's, at each step. A round uses the value at
+    its first step throughout."""
 
     @model_validator(mode="after")
     def _all_labels_count_alike(self) -> DAggerConfig:

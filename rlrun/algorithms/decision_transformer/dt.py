@@ -46,21 +46,21 @@ class DTConfig(OfflineConfig):
     """Settings of Decision Transformer; the defaults are close to the paper's for Gym (arXiv:2106.01345, table 9)."""
 
     model: DTModelConfig = DTModelConfig()
-    """Settings of the observations as inputs of the transformer."""
+    """Settings for encoding observations as inputs of the transformer."""
     target_return: float = 0.0
-    """Return that is asked for at the start of each episode; each reward lowers what is still asked for."""
+    """Desired return at the start of each episode, from which each reward is then subtracted."""
     return_scale: PositiveFloat = 1000.0
     """Divisor of returns as inputs of the transformer."""
     context_length: PositiveInt = 20
-    """Number K of the last steps of an episode that the transformer sees."""
+    """Number K of an episode's most recent steps that the transformer sees."""
     embedding: PositiveInt = 128
     """Number of features of a token."""
     num_layers: PositiveInt = 3
     """Number of transformer blocks."""
     num_heads: PositiveInt = 1
-    """Number of attention heads of a block."""
+    """Number of attention heads per block."""
     max_steps: PositiveInt = 1000
-    """Number of embeddings of the step in the episode; later steps share the last one."""
+    """Number of time step embeddings; later steps of an episode share the last one."""
 
     @model_validator(mode="after")
     def _heads_share_the_features(self) -> DTConfig:

@@ -61,8 +61,8 @@ class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
     """Steps of each env in one fragment; all n-step returns end with the fragment (the paper's t_max, 5). null for
     1."""
     target_update_interval: PositiveInt = 1000
-    """Gradients between two updates of the shared target network. The paper's 40,000 frames are 2000 fragments of 5
-    steps of 4 frames."""
+    """Number of gradients between updates of the shared target network. The paper's 40,000 frames are 2000 fragments of
+    5 steps of 4 frames."""
     exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
     """Exploration in training: epsilon-greedy, or a custom exploration `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (20_000, 0.0))

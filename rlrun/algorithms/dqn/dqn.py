@@ -56,7 +56,7 @@ class MunchausenConfig(ConfigModel):
     """Settings of Munchausen targets (Vieillard et al., arXiv:2007.14430); the defaults are the paper's."""
 
     alpha: Fraction = 0.9
-    """Weight of the log-policy of the taken action in the reward; 0 is soft DQN."""
+    """Weight of the log-policy of the action taken in the reward; 0 is soft DQN."""
     temperature: PositiveFloat = 0.03
     """Temperature of the policy, a softmax of the target network's Q values; it is in units of returns."""
     clip: Annotated[float, Le(0)] = -1.0
@@ -81,7 +81,7 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
     arXiv:1509.06461)."""
     dueling: bool = False
     """Dueling network with streams for the state value and the advantages (Wang et al., arXiv:1511.06581); each stream
-    has a last hidden layer of its own."""
+    has a separate last hidden layer."""
     distribution: ReturnKind = "none"
     """Distribution of returns: `none` learns the mean; `c51` a categorical distribution over atoms evenly spaced from
     v_min to v_max (Bellemare et al., arXiv:1707.06887); `quantile` quantiles (QR-DQN, Dabney et al.,
@@ -90,18 +90,18 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
     num_atoms: PositiveInt = 51
     """Number of atoms of c51, or of quantiles; with iqn, of fractions drawn for each transition and its target."""
     acting_quantiles: PositiveInt = 32
-    """Number of quantiles whose mean is the value of an action in iqn's acting and greedy choices: those at the
-    midpoints of as many equal parts."""
+    """Number of quantiles whose mean is the value of an action in iqn's acting and greedy choices, at the midpoints of
+    equal parts of [0, 1]."""
     num_cosines: PositiveInt = 64
-    """Number of cosines of a fraction, cos(pi i tau), that iqn embeds."""
+    """Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau."""
     v_min: float = -10.0
     """Smallest atom of c51."""
     v_max: float = 10.0
     """Largest atom of c51."""
     munchausen: MunchausenConfig | None = None
-    """Munchausen targets: soft ones, with the scaled log-policy added to the reward (Vieillard et al.,
-    arXiv:2007.14430); `{}` for the paper's settings, null for none. They average over the next actions, so `double` is
-    false."""
+    """Munchausen targets: soft targets, with the scaled log-policy added to the reward (Vieillard et al.,
+    arXiv:2007.14430); `{}` for the paper's settings, null for standard targets. They average over the next actions, so
+    `double` is false."""
     noisy: bool = False
     """Noisy networks: dense layers with learned Gaussian noise on their parameters (Fortunato et al.,
     arXiv:1706.10295), drawn for every minibatch and every fragment. They explore without epsilon."""
@@ -109,7 +109,7 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
     """Initial standard deviation of a noisy layer's parameters, times the root of the number of its inputs."""
     exploration: QExploration | ImportPath = "epsilon_greedy"
     """Exploration in training: `epsilon_greedy`; `soft_q` samples from a softmax of values over temperature;
-    `parameter_noise` is greedy by a network with noise on its parameters, drawn once per episode (Plappert et al.,
+    `parameter_noise` acts greedily with noise on the network's parameters, drawn once per episode (Plappert et al.,
     arXiv:1706.01905). `package.module:Class` is a custom exploration."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
     """Probability of a uniformly random action; 0 by default if the network is noisy or exploration is soft_q. With

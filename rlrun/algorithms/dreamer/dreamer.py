@@ -93,7 +93,7 @@ class DreamerConfig(OffPolicyConfig):
     replay: DreamerReplayConfig = DreamerReplayConfig()
     """Settings of the replay buffer and of the replayed sequences."""
     learning_starts: NonNegativeInt = 1024
-    """Env steps that are stored before the first minibatch is sampled; their actions are those of the initial actor."""
+    """Env steps that are stored before the first minibatch is sampled; their actions come from the initial actor."""
     actor_lr: Schedule = 3e-5
     """Learning rate of the actor."""
     critic_lr: Schedule = 3e-5
@@ -107,11 +107,12 @@ class DreamerConfig(OffPolicyConfig):
     free_nats: NonNegativeFloat = 1.0
     """Free nats: dynamics and representation losses are clipped below this KL divergence."""
     dynamics_scale: NonNegativeFloat = 1.0
-    """Weight of the dynamics loss: 1 in the authors' present code, 0.5 in the paper's first version."""
+    """Weight of the dynamics loss: 1 in the authors' current code, 0.5 in the paper's first version."""
     representation_scale: NonNegativeFloat = 0.1
     """Weight of the representation loss."""
     num_bins: PositiveInt = 255
-    """Number of bins of the two-hot encoding of rewards and returns, odd. Fewer bins are faster and less precise."""
+    """Number of bins of the two-hot encoding of rewards and returns; must be odd. Fewer bins are faster and less
+    precise."""
     tau: Fraction = 0.02
     """Polyak coefficient of the slow critic's updates."""
 

@@ -65,14 +65,14 @@ class DreamerModelConfig(ModelConfig):
     hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the dense layers of each network; null for the preset `size`."""
     recurrent_width: PositiveInt | None = None
-    """Size of the deterministic latent state, that of a GRU; null for the preset `size`."""
+    """Size of the deterministic latent state, which is a GRU's; null for the preset `size`."""
     latents: PositiveInt | None = None
     """Number of categorical variables in the stochastic latent state; null for the preset `size`."""
     classes: PositiveInt | None = None
     """Number of classes of each categorical latent variable; null for the preset `size`."""
     conv_depth: PositiveInt | None = None
-    """Channels of the first convolution over images; each of the three further ones doubles the channels. null for the
-    preset `size`."""
+    """Channels of the first convolution over images; each of the three subsequent ones doubles the channels. null for
+    the preset `size`."""
 
     @property
     def widths(self) -> Widths:

@@ -40,8 +40,8 @@ class CMAESConfig(EvolutionConfig):
     """
 
     population_size: PositiveInt = 16
-    """Population size lambda, the candidates in a generation. For d parameters 4 + 3 ln d are usual: 12 for 15, 17 for
-    100, 24 for 1,000."""
+    """Population size lambda, the candidates in a generation. For d parameters, 4 + 3 ln d is usual: 12 for 15
+    parameters, 17 for 100, 24 for 1,000."""
     sigma: PositiveFloat = 0.5
     """Initial step size: the standard deviation of each parameter in the first generation."""
 

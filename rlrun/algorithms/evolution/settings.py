@@ -27,7 +27,7 @@ class EvolutionConfig(AlgorithmConfig):
     model: ActorModelConfig = ActorModelConfig()
     """Network architecture."""
     episodes_per_candidate: PositiveInt = 1
-    """Episodes of each candidate in a generation; a candidate's fitness is the mean return."""
+    """Number of episodes per candidate in a generation; a candidate's fitness is the mean return."""
 
     def actor(self, spaces: Spaces, seed: int, *, num_candidates: int) -> ActorPolicy:
         """Creates the policy: an actor, followed by additional parameter vectors for candidates.

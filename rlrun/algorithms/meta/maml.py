@@ -48,7 +48,7 @@ class MAMLConfig(AlgorithmConfig):
     tasks_per_update: PositiveInt = 20
     """Tasks per batch, the paper's meta batch size."""
     inner_steps: PositiveInt = 1
-    """Inner gradient steps of adaptation to a task, each on new episodes of the policy before the step."""
+    """Number of inner gradient steps per adaptation to a task, each on new episodes of the policy before the step."""
     inner_lr: NonNegativeFloat = 0.1
     """Inner step size, the paper's alpha."""
     first_order: bool = False

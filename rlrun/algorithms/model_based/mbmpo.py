@@ -46,7 +46,7 @@ class MBMPOConfig(MAMLConfig):
     imagined_length: PositiveInt = 100
     """Horizon of imagined episodes: steps after which they are truncated."""
     meta_updates: PositiveInt = 10
-    """Imagined batches of tasks after every fit of the ensemble, each with a meta-update."""
+    """Number of imagined batches of tasks after every fit of the ensemble, each with a meta-update."""
 
     @model_validator(mode="after")
     def _check_fit(self) -> MBMPOConfig:

@@ -58,7 +58,7 @@ class MBPOConfig(SACConfig):
     dynamics_lr: Schedule = 1e-3
     """Learning rate of the dynamics ensemble."""
     real_ratio: Fraction = 0.05
-    """Fraction of collected transitions in each minibatch, rounded to whole ones; the others are imagined."""
+    """Fraction of each minibatch that was collected, rounded to whole transitions; the others are imagined."""
     rollout_length: Schedule = 1.0
     """Steps of a model rollout, rounded down; the schedule may grow as the ensemble improves."""
     rollouts_per_env_step: PositiveInt = 400

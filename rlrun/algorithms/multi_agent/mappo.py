@@ -39,9 +39,9 @@ class MAPPOConfig(PPOConfig):
 
     model: StateValueModelConfig = StateValueModelConfig(activation="relu")
     """Network architecture of the policy and of the value network. A recurrent `core` applies to the policy only, since
-    the world's state is Markov."""
+    the env's global state is Markov."""
     centralised_value: bool = True
-    """Whether the value is centralized, a function of the world's state; the policy always acts on the agent's own
+    """Whether the value is centralized, a function of the env's global state; the policy always acts on the agent's own
     observation."""
     value_sees_observation: bool = True
     """Whether the agent's own observation is an additional input of the centralized value; the state alone is equal for

@@ -56,8 +56,8 @@ class VDNConfig(HuberSettings, OffPolicyConfig):
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     """Name of the optimizer."""
     double: bool = True
-    """Double Q-learning: the network selects the next actions and the target network evaluates them (van Hasselt et
-    al., arXiv:1509.06461)."""
+    """Double Q-learning: the online network selects the next actions and the target network evaluates them (van Hasselt
+    et al., arXiv:1509.06461)."""
     team_reward: TeamReward = "sum"
     """Team reward: the `sum` of the members' rewards, or `once` if the world gives the team's reward to every
     member."""

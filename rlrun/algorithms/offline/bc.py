@@ -44,8 +44,9 @@ class BCConfig(OfflineConfig):
     seq_len: PositiveInt = 32
     """Steps in a sequence of a recurrent network; episodes are cut into sequences from their starts."""
     burn_in: NonNegativeInt = 32
-    """Steps before a sequence from which only the recurrent state is computed. With 0 each sequence starts from a zero
-    state, which is right if none starts in mid-episode: set it to 0 if `seq_len` covers the longest episode."""
+    """Number of steps before a sequence that only update the recurrent state. With 0, each sequence starts from a zero
+    state, which is correct if no sequence starts in mid-episode: set it to 0 if `seq_len` covers the longest
+    episode."""
     entropy_coeff: Schedule = 0.0
     """Weight of an entropy bonus."""
 

@@ -50,8 +50,8 @@ class BCQConfig(HuberSettings, DataSettings, CriticEnsembleSettings, ActorCritic
     """Exploration in training: `sampled` samples from a softmax of the likely actions' values; `package.module:Class`
     is a custom exploration."""
     threshold: Annotated[float, Gt(0), Le(1)] = 0.3
-    """Threshold tau: actions are chosen among those whose probability by the behavior policy is at least this fraction
-    of the largest one; 1 imitates."""
+    """Threshold tau: actions are chosen among those whose probability under the behavior policy is at least this
+    fraction of the largest one; 1 is pure imitation."""
 
 
 class BCQ(ReplayOrData):

@@ -30,7 +30,7 @@ class IQLConfig(WeightedRegressionConfig):
 
     learns_values: ClassVar[bool] = True
     expectile: Annotated[float, Gt(0), Lt(1)] = 0.7
-    """Expectile tau of the recorded actions' values that state values learn: 0.5 for their mean, towards 1 for their
+    """Expectile tau of the recorded actions' values that state values learn: 0.5 for their mean, close to 1 for their
     maximum."""
 
 

@@ -44,7 +44,7 @@ class MARWILConfig(OfflineConfig):
     max_weight: PositiveFloat = 100.0
     """Largest weight of a recorded action."""
     advantage_norm_start: PositiveFloat | None = None
-    """First value of the running mean square c^2 of advantages; null for that of the first minibatch."""
+    """Initial value of the running mean square c^2 of advantages; null for the first minibatch's mean square."""
     advantage_norm_rate: Fraction = 1e-3
     """Rate at which c^2 follows the mean square of each minibatch's advantages."""
     vf_loss_coeff: NonNegativeFloat = 1.0

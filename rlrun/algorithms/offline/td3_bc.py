@@ -45,8 +45,8 @@ class TD3BCConfig(DataSettings, DDPGConfig):
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
     value_weight: PositiveFloat = 2.5
-    """Weight alpha of the normalized values against the squared distance to recorded actions; a smaller one imitates
-    more."""
+    """Weight alpha of the normalized values relative to the squared distance to recorded actions; smaller weights
+    imitate more."""
     critic_penalty: NonNegativeFloat = 0.0
     """Weight of the squared distance between the target actor's next action and the recorded one, subtracted from the
     next value (ReBRAC's beta_2); for data alone, since a replay buffer holds no next actions."""

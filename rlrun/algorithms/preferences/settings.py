@@ -41,7 +41,7 @@ class RewardNetworkConfig(ConfigModel):
     """Settings of a reward model's network: dense layers, a GRU, and a score."""
 
     hiddens: tuple[PositiveInt, ...] = (64,)
-    """Widths of the dense layers in front of the GRU."""
+    """Widths of the dense layers before the GRU."""
     core_width: PositiveInt = 64
     """Width of the GRU."""
 
@@ -67,11 +67,12 @@ class RewardModelConfig(RewardModelSettings, OfflineConfig):
     """Settings of a reward model that learns from preferences."""
 
     seq_len: PositiveInt = 64
-    """Most steps of an episode, which the reward model reads as a whole."""
+    """Maximum length of an episode in steps; the reward model reads whole episodes."""
     pairs: PositiveInt = 1000
-    """Number of pairs of episodes to learn from, drawn once. Where the episodes are too few, each is in several."""
+    """Number of pairs of episodes to learn from, drawn once. If there are too few episodes, each is in several
+    pairs."""
     held_out_pairs: NonNegativeInt = 500
-    """Number of further pairs, on which `held_out_accuracy` is measured."""
+    """Number of additional pairs, on which `held_out_accuracy` is measured."""
     temperature: PositiveFloat = 0.1
     """Difference of two returns at which the better episode is preferred with odds of e to 1. Scores of the model have
     the scale of returns."""
@@ -92,8 +93,8 @@ class RLHFConfig(RewardModelSettings, PPOConfig):
     reference_kl_coeff: NonNegativeFloat = 0.05
     """Weight of the penalty log pi(a|s) - log pi_reference(a|s) at each step; 0 for none."""
     seq_len: PositiveInt = 64
-    """Most steps of an episode: a batch has whole episodes, and a recurrent network learns from each as one sequence.
-    Batches and minibatches count the empty steps after an episode's end too."""
+    """Maximum length of an episode in steps: a batch has whole episodes, and a recurrent network learns from each as
+    one sequence. Batches and minibatches count the empty steps after an episode's end too."""
 
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
@@ -108,14 +109,15 @@ class DPOConfig(RewardModelSettings, EpochsSettings, OnPolicyConfig):
     model: DPOModelConfig = DPOModelConfig()
     """Network architecture."""
     labels: Literal["returns", "reward_model"] = "returns"
-    """Origin of the preferences between two episodes: their returns, or the scores of a reward model that an earlier
+    """Source of the preferences between two episodes: their returns, or the scores of a reward model that an earlier
     stage has trained."""
     beta: PositiveFloat = 0.1
     """Strength of the reference: temperature of the implicit reward beta log(pi / pi_reference)."""
     temperature: PositiveFloat = 0.1
     """Difference of two returns or scores at which the better episode is preferred with odds of e to 1."""
     seq_len: PositiveInt = 64
-    """Most steps of an episode. Two episodes are one sequence, in a batch of which empty steps after an end count."""
+    """Maximum length of an episode in steps. Two episodes form one sequence; batches also count the empty steps after
+    an episode's end."""
 
     @classmethod
     @override

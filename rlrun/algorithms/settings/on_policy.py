@@ -108,8 +108,8 @@ class KLPenaltyConfig(ConfigModel):
     coeff: PositiveFloat = 0.2
     """Weight of the penalty (beta in arXiv:1707.06347, eq. 8); the initial weight if there is a target."""
     target: PositiveFloat | None = 0.01
-    """Mean KL divergence per update to which the weight is adapted: above twice the target it is multiplied by 1.5,
-    below half of it by 0.5; null for a constant weight."""
+    """Mean KL divergence per update to which the weight is adapted: it is multiplied by 1.5 above twice the target, and
+    by 0.5 below half the target; null for a constant weight."""
 
 
 class EpochsSettings(ConfigModel):
@@ -145,11 +145,11 @@ class PPOSettings(EpochsSettings):
     kl_penalty: KLPenaltyConfig | None = None
     """Penalty on the KL divergence from the policy that collected the batch, in addition to clipping; null for none."""
     recompute_advantages: bool = False
-    """Whether advantages and value targets are computed again before each epoch but the first, with the values of the
-    current network (arXiv:2006.05990, section 3.5)."""
+    """Whether advantages and value targets are computed again before each epoch except the first, with the current
+    network's values (arXiv:2006.05990, section 3.5)."""
     separate_grad_norms: bool = False
     """Whether `max_grad_norm` bounds the gradients of the policy network and of the value network separately, instead
-    of their common norm. This needs model.shared_value: false."""
+    of their joint norm. Requires model.shared_value: false."""
 
     @property
     def early_stop(self) -> tuple[str, float] | None:

@@ -30,7 +30,7 @@ class QLearningConfig(WithoutNetworkConfig):
     """Settings of Q-learning (Watkins and Dayan, "Q-learning", 1992)."""
 
     initial_value: float = 0.0
-    """Initial Q value of every action; above any return, it is optimistic initialization."""
+    """Initial Q value of every action; a value above any return is optimistic initialization."""
     epsilon: Schedule = 0.1
     """Probability of a uniformly random action."""
 

@@ -37,14 +37,14 @@ class TRPOConfig(OnPolicyConfig):
     damping: PositiveFloat = 0.1
     """Damping: multiple of the identity that is added to the Fisher matrix."""
     line_search_steps: NonNegativeInt = 10
-    """Step lengths that the backtracking line search tries; without success the policy stays as it was. 0 takes the
-    whole step without a line search."""
+    """Step lengths that the backtracking line search tries; if none succeeds, the policy is unchanged. 0 takes the full
+    step without a line search."""
     shrink: Fraction = 0.8
     """Ratio of each step length of the line search to the one before it."""
     value_epochs: PositiveInt = 10
     """Epochs (passes over each batch) in which the values are fitted."""
     minibatch_size: PositiveInt = 128
-    """Steps per minibatch of these epochs."""
+    """Number of steps per minibatch in these epochs."""
 
     @property
     @override

@@ -40,7 +40,7 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         spaces: Spaces of `observation` and `action` in JSON form, each a Dict with the fields to use. Other fields of
             observations are ignored.
         timeout_s: Seconds to wait for an answer from the server.
-        reset: Additional arguments of each reset, besides the seed.
+        reset: Arguments for each reset, in addition to the seed.
 
     Raises:
         UsageError: The address or a space is invalid.

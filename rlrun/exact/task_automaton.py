@@ -107,7 +107,7 @@ class AutomatonConfig(ConfigModel):
 
 
 class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env wrapper: product of an env with a Büchi automaton, with rewards for visits of accepting sets only.
+    """Env wrapper: product of an env with a Büchi automaton, in which only visits to accepting sets are rewarded.
 
     The env's info holds `labels`, the names of the labels that are true in the state after a step. The
     automaton's state is added to observations under the key `automaton`, a Discrete. The env's own rewards are dropped:
@@ -121,7 +121,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
 
     Args:
         env: The env.
-        automaton: Settings of the automaton, as in `AutomatonConfig`.
+        automaton: Settings for the automaton, as in `AutomatonConfig`.
         rounds: Number of rounds after which the task counts as satisfied.
 
     Raises:

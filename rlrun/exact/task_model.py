@@ -37,7 +37,7 @@ def has_task(config: EnvConfig) -> bool:
 
 
 def with_satisfaction(config: EnvConfig) -> EnvConfig:
-    """Extends the config of an env with a task, so that each episode's satisfaction of the task is recorded."""
+    """Extends the config of an env that has a task, to record whether each episode satisfies the task."""
     if not has_task(config) or SATISFIED in config.columns:
         return config
     return config.replace(columns=(*config.columns, SATISFIED))

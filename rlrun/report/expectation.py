@@ -30,7 +30,7 @@ class Reached:
         seeds: Number of seeds.
         needed: Number of seeds that must reach the targets.
         when: Steps at which the seeds reached the targets, ascending.
-        under_way: Steps so far of seeds that have not reached the targets but have budget left, ascending.
+        under_way: Steps taken so far by seeds that have not reached the targets but have budget left, ascending.
         budget: Steps within which a seed must reach the targets; None if unknown.
         counter: Metric that counts these steps: `env_steps`, or `sgd_steps` in offline training.
     """

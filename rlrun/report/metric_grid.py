@@ -56,7 +56,7 @@ class MetricGrid:
 
     @property
     def names(self) -> list[str]:
-        """Names of all metrics of the grid."""
+        """Names of all metrics in the grid."""
         return [name for names in self.sections.values() for name in names]
 
 

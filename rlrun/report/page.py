@@ -232,8 +232,8 @@ class Leader:
     Attributes:
         first: The leading configuration, followed by the next best ones; at least two in all.
         configurations: Number of all configurations with a score.
-        lead: Difference of the first two configurations' means with Welch's interval, positive if the first is better;
-            None with a single seed.
+        lead: Difference between the first two configurations' means, with Welch's interval; positive if the first is
+            better; None with a single seed.
         probability: Probability of improvement of the first over the second; None without a comparison.
         is_settled: Whether the lead over the second configuration is significant.
     """

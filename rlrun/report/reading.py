@@ -1,7 +1,7 @@
 """Loading of runs for reports, in any state: running, killed, partly written, or with damaged trials.
 
-Each part that cannot be read is described in a sentence, and the others are read. No user code is imported, since a
-report needs neither the env nor the algorithm.
+A part that cannot be read is reported in a sentence, and all other parts are still read. No user code is imported,
+since a report needs neither the env nor the algorithm.
 """
 
 from __future__ import annotations

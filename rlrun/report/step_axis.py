@@ -1,4 +1,4 @@
-"""Unit of a training's progress: env steps, or SGD steps in offline training."""
+"""Unit of a training run's progress: env steps, or SGD steps in offline training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEP_NAMES = {ENV_STEPS: "env steps", SGD_STEPS: "SGD steps"}
 
 
 def counted_metric(results: Iterable[Mapping[str, Any]]) -> str:
-    """Metric that counts the steps of a training, given its result rows: SGD steps if it takes no env steps.
+    """Metric that counts the steps of a training run, given its result rows: SGD steps if there are no env steps.
 
     Examples:
         >>> counted_metric([{"env_steps": 0, "sgd_steps": 30}])
@@ -26,7 +26,7 @@ def counted_metric(results: Iterable[Mapping[str, Any]]) -> str:
 
 
 def common_axis(results: Iterable[Mapping[str, Any]]) -> str:
-    """Selects the x axis for learning curves of several trainings: SGD steps if one takes no env steps, else env steps.
+    """Selects the x axis for learning curves of several runs: SGD steps if a run takes no env steps, else env steps.
 
     Examples:
         >>> common_axis([{"env_steps": 64, "sgd_steps": 30}, {"env_steps": 0, "sgd_steps": 30}, {}])

@@ -35,8 +35,8 @@ class GroupSummary:
         status: Number of trials by status, such as "3 terminated".
         env_steps: Mean env steps over the trials.
         sgd_steps: Mean SGD steps over the trials.
-        mean: Mean of the metric's last values with its interval; None without values.
-        iqm: Interquartile mean of the last values with its interval; None without values.
+        mean: Mean of the metric's last values with its interval; None if there are no values.
+        iqm: Interquartile mean of the last values with its interval; None if there are no values.
         best: Best value of the metric over all trials and iterations.
         counterpart: Mean over trials of the last value of the metric's counterpart (the same return, measured in
             training instead of evaluations, or the reverse); None without values.

@@ -148,11 +148,11 @@ def retrained(
         experiment: The experiment.
         seed: The seed.
         runs_dir: The folder that holds the runs.
-        watch: Called with each event of the run.
+        watch: Function called with each event of the run.
 
     Raises:
         UsageError: The experiment has several trials with this seed, or starts from the weights of another one.
-        TrainingFailed: The training did not finish.
+        TrainingFailed: Training did not finish.
     """
     alone = experiment.replace(seeds=(seed,))
     if alone.searches or alone.num_trials != 1 or alone.begins is not None:

@@ -156,7 +156,7 @@ class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mis
 
 
 class CueRecall(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
-    """Memory task: recall an initial cue, -1 or 1, by the last action (0 for -1, 1 for 1) for a reward of 1.
+    """Memory task: recall an initial cue, -1 or 1, with the last action (0 for -1, 1 for 1) for a reward of 1.
 
     All other observations are 0. With memory, the best return is 1. Without memory, every policy gets 1/2 on average,
     since the last observation contains no information.

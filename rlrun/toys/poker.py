@@ -109,7 +109,7 @@ class LeducPosition:
     """Position in Leduc hold'em; suits are omitted, since only ranks matter.
 
     Attributes:
-        ranks: Ranks of the first player's, the second player's and the public card, as far as they have been dealt.
+        ranks: Ranks of the cards dealt so far: the first player's, the second player's, and the public card.
         rounds: Moves of each betting round so far, one digit each: 0 for fold, 1 for call (or check) and 2 for raise.
     """
 

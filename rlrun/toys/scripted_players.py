@@ -128,10 +128,10 @@ class Position(NamedTuple):
 
 
 def position_of(observation: Any) -> Position:
-    """Parses a board game observation into a position of the player to move.
+    """Parses a board game observation into a position, seen from the player to move.
 
     Raises:
-        UsageError: The observation is not from a board game of rlrun.
+        UsageError: The observation is not from one of rlrun's board games.
     """
     if not isinstance(observation, Mapping) or not {OBSERVATION, ACTION_MASK} <= observation.keys():
         raise UsageError(f"{_GAMES}, whose observations contain a board and an action mask")

@@ -1,4 +1,4 @@
-"""Envs in which one mistake in an algorithm costs much of the return: for gates of regression runs.
+"""Envs in which a single mistake in an algorithm costs much of the return, for gates of regression runs.
 
 A correct algorithm learns the best policy; a certain mistake makes another policy look better.
 """
@@ -77,7 +77,7 @@ class RareJackpot(gymnasium.Env[int, int]):  # type: ignore[misc]
 
 
 class ForcedMoves(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
-    """Env whose action mask leaves a choice in one of five steps; elsewhere it forces action 1. Episodes have 50 steps.
+    """Env whose action mask leaves a choice in one of five steps and otherwise forces action 1. Episodes have 50 steps.
 
     The network is not shown the mask. A forced action pays 1, and where there is a choice, action 0 pays 0.5 and
     action 1 nothing, so the best return is 45 on average. A forced action has probability 1, and nothing can be learned
@@ -98,7 +98,7 @@ class ForcedMoves(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Pays the action, and samples whether the next step leaves a choice."""
+        """Pays for the action, and samples whether the next step leaves a choice."""
         if not (action or self._is_free):
             raise ValueError("action 0 is forbidden")
         reward = (0.0 if action else 0.5) if self._is_free else 1.0

@@ -16,13 +16,14 @@ class PresentEnv:
 
     Attributes:
         id: Id in Gymnasium; begins with the package that registers the env, if one must be imported.
-        max_episode_steps: Step limit of the old env if it differs from that of the replacement; else None.
-        difference: Description of differences between the envs, "" for none.
+        max_episode_steps: Step limit of the old env if it differs from the replacement's; else None.
+        difference: Description of differences between the envs; "" if there are none.
         kwargs: Keyword arguments of the replacement.
         wrappers: Wrappers of the replacement.
         is_atari: Whether the env is an Atari game.
         is_world: Whether the env is a multi-agent world.
-        argument_names: New argument names by old ones, "" for arguments without meaning; None if no name has changed.
+        argument_names: New name of each argument, by old name; "" for arguments that are dropped; None if no name has
+            changed.
         episode_steps: Number of steps of each episode, if it is constant.
     """
 

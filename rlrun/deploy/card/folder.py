@@ -128,7 +128,7 @@ def policy_alone(content: Content, spec: Mapping[str, Any]) -> Content:
     The opponent pool of a league is kept, since the opponents act.
 
     Args:
-        content: A checkpoint of the training.
+        content: A checkpoint of a training run.
         spec: Spec to store with the policy.
 
     Raises:

@@ -65,12 +65,12 @@ class Subject:
 
     @property
     def commits(self) -> list[str]:
-        """Git commits of the repositories that contain the spec or the training's folder, without paths."""
+        """Git commits of the repositories that contain the spec or the folder in which training ran, without paths."""
         return list(dict.fromkeys(self.table.commits.values()))
 
     @property
     def is_warm_start(self) -> bool:
-        """Whether the training started from the weights of another run."""
+        """Whether training started from the weights of another run."""
         return self.table.from_checkpoint is not None or self.table.after is not None
 
 

@@ -32,7 +32,7 @@ def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Observ
     """Observations collected while a policy acts in its env or world.
 
     Args:
-        training: The training, with all policies of the world.
+        training: The training run, with all policies of the world.
         policy: Name of the policy.
         env: The env or world.
         seed: Seed of the episodes.

@@ -68,10 +68,10 @@ def export(
     actions: ActionKind,
     seed: int,
 ) -> Export:
-    """Exports a policy of a training, and verifies the file against the policy.
+    """Exports a policy of a training run, and verifies the file against the policy.
 
     Args:
-        training: The training.
+        training: The training run.
         name: Name of the policy; "" for the first one.
         observations: Function that creates the observations for the comparison, called only if the policy can be
             exported.

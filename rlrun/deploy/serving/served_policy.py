@@ -25,7 +25,7 @@ class ServedPolicy:
     """Policy of a checkpoint, ready to act.
 
     Attributes:
-        behavior: The side of the policy that acts (NumPy or torch networks, action sampling).
+        behavior: The acting side of the policy (NumPy or torch networks, action sampling).
         weights: The policy's weights and observation filters, which `behavior` omits when it is pickled.
         spaces: Observation and action space; observations lack the parts that only critics see.
         privileged: The parts of observations that only critics see.
@@ -63,13 +63,13 @@ class ServedPolicy:
         simulations: int | None = None,
         actions: ActionKind | None = None,
     ) -> ServedPolicy:
-        """Extracts a policy from a training that was restored from a checkpoint.
+        """Extracts a policy from a training run that was restored from a checkpoint.
 
         Args:
-            training: The training.
+            training: The training run.
             checkpoint: Directory of the checkpoint.
             name: Name of the policy; "" for the first one.
-            simulations: Tree search simulations before each action; None for the number in the settings.
+            simulations: Number of tree search simulations before each action; None for the number in the settings.
             actions: Whether the policy's actions are greedy or sampled; None for the kind recorded in the checkpoint.
 
         Raises:

@@ -121,9 +121,9 @@ class OffPolicyEvaluator:
     Args:
         episodes: The recorded episodes; at least two.
         spaces: Observation and action space.
-        model: Network settings of a policy; Q functions encode observations as this policy's network does.
+        model: Network settings of a policy; Q functions encode observations in the same way as this policy's network.
         gamma: Discount factor.
-        settings: Settings of fitted Q evaluation.
+        settings: Settings for fitted Q evaluation.
         seed: Seed of the fits.
     """
 
@@ -249,7 +249,7 @@ class RankedPair:
     Attributes:
         better: Index of the policy with the higher estimate.
         worse: Index of the other policy.
-        difference: Difference of their estimates.
+        difference: Difference between their estimates.
         ci95: 95% confidence interval of the difference, paired by episodes.
     """
 

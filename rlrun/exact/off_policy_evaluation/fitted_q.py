@@ -33,7 +33,7 @@ SGD_STEPS_BOUNDS = 2_000, 20_000
 
 @dataclass(frozen=True)
 class FitSettings:
-    """Settings of fitted Q evaluation.
+    """Settings for fitted Q evaluation.
 
     Attributes:
         sgd_steps: Number of minibatches; None for a number that grows with the horizon.
@@ -63,7 +63,7 @@ class FittedQ:
         episodes: The recorded episodes.
         weights: Weight of each episode in each fit, [M, E].
         gamma: Discount factor.
-        settings: Settings of the fit.
+        settings: Settings for the fit.
         seed: Seed of the initial parameters and minibatches.
     """
 

@@ -2,7 +2,7 @@
 
 Trials that have a root cause are not checked for symptoms.
 
-A certain cause explains a failure by itself. A likely one is a setting far outside its usual range.
+A definite cause explains a failure by itself. A likely cause is a setting far outside its usual range.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def diagnose(evidence: Sequence[Evidence], env: Sequence[EnvFinding], kinds: Seq
         evidence: Metrics and settings of the policy in each trial; failed trials are skipped, since `failures` reports
             them.
         env: Findings from stepping the env.
-        kinds: Findings on greedy and sampled actions, which come before the symptoms.
+        kinds: Findings on greedy versus sampled actions, which are listed before the symptoms.
     """
     configs = [one.config for one in evidence]
     is_recurrent = any(one.is_recurrent for one in evidence)

@@ -105,7 +105,7 @@ def evaluated_metrics(policies: Iterable[str] = (), columns: Iterable[str] = ())
 
     Args:
         policies: Policies of the world.
-        columns: Per-step numbers that the config of the evaluated env names (`columns`).
+        columns: Per-step quantities that the evaluated env's config lists under `columns`.
     """
     one = EvaluationResult([0.0], [1])
     return set(

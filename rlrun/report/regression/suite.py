@@ -66,7 +66,7 @@ def regress(
         best: Whether to judge the best checkpoint (by `checkpoint.best`) instead of the final one.
         executor: Executor of trials, as in `rlrun.run`.
         resume: Whether to continue the runs that already have the experiments' names, as in `rlrun.run`.
-        watch: Called with each event of the runs.
+        watch: Function called with each event of the runs.
 
     Raises:
         UsageError: If no experiment of a chain has `expect`, or one uses a searcher; raised before anything runs.

@@ -33,7 +33,7 @@ class JudgedValue:
             if there is no interval.
         before: Value in the baseline; None if it has none.
         now: Value in the new run; None if it has none.
-        change: Difference of the values, or their quotient if `is_ratio`.
+        change: Difference between the values, or their quotient if `is_ratio`.
         low: Lower end of the 95% interval of `change`.
         high: Upper end of this interval.
         is_ratio: Whether the values are compared by their quotient.
@@ -82,7 +82,7 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> JudgedVa
     Higher values are better.
 
     Args:
-        now: Values above 0 of the new run, by configuration; configurations in only one of the runs are left out.
+        now: Positive values of the new run, by configuration; configurations in only one of the runs are left out.
         before: Values of the baseline.
         tolerance: Quotients from 1 - `tolerance` to 1 + `tolerance` count as the same.
     """
@@ -134,12 +134,12 @@ class Case:
         seed: Root seed of the trial.
         configuration: Values of the settings that vary between configurations, as text; "" with only one configuration.
         directory: The trial's directory.
-        env_steps: Env steps of the training.
-        seconds: Seconds of the training: the trial's ``time_total_s``.
+        env_steps: Env steps taken in training.
+        seconds: Seconds of training: the trial's ``time_total_s``.
         values: Reached value by metric; None for a metric without a value.
         expected: Target by metric: the smallest value that passes.
         error: Reason why the case cannot be evaluated; "" if it can.
-        sgd_steps: SGD steps of the training.
+        sgd_steps: SGD steps taken in training.
     """
 
     trial: str
@@ -155,12 +155,12 @@ class Case:
 
     @property
     def counter(self) -> str:
-        """Metric that counts the training's steps: `env_steps`, or `sgd_steps` in offline training."""
+        """Metric that counts the steps of training: `env_steps`, or `sgd_steps` in offline training."""
         return counted_metric([fields_of(self, ENV_STEPS, SGD_STEPS)])
 
     @property
     def steps(self) -> int:
-        """Number of steps of the training, in the unit of `counter`."""
+        """Number of steps taken in training, in the unit of `counter`."""
         return self.env_steps if self.counter == ENV_STEPS else self.sgd_steps
 
     @property
@@ -204,8 +204,8 @@ class Verdict:
         cases: A case for each seed of each configuration.
         needed: Number of seeds of each configuration that must reach the targets.
         control: Whether the policies were frozen; if they reach the targets, these are too low.
-        area: Comparison of the learning curves' areas with the baseline's; None without a baseline.
-        speed: Comparison of the env steps per second with the baseline's; None without a baseline.
+        area: Comparison of the learning curves' areas with the baseline's; None if there is no baseline.
+        speed: Comparison of the env steps per second with the baseline's; None if there is no baseline.
         holds_speed: Whether a worse speed fails the experiment.
         floor: Regression floor: a warning is given if the seeds' interquartile mean is below it by a margin (`ROOM`);
             None for no warning.

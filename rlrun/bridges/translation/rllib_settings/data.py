@@ -24,7 +24,7 @@ CLONES_ALONE = 1_000_000
 def data_sets(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts RLlib's `input` to the paths of the data sets that `rlrun dataset convert` creates from the same files.
 
-    Each of several data sets also gets the fraction of a minibatch that is sampled from it.
+    If there are several data sets, each also gets the fraction of a minibatch that is sampled from it.
     """
     if value in ("sampler", None):
         return OMIT
@@ -107,7 +107,7 @@ def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the interval of target network updates from rows trained on to SGD steps (CRR: unchanged)."""
+    """Converts the interval of target network updates from trained rows to SGD steps (CRR: unchanged)."""
     if foreign.algorithm == "CRR" and value is None:
         return 100
     if key == "target_update_grad_intervals":

@@ -30,7 +30,7 @@ def intensity(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def target_updates(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts the interval of target network updates from env steps (Ape-X: rows trained on) to minibatches.
+    """Converts the interval of target network updates from env steps (Ape-X: trained rows) to minibatches.
 
     For the DQN family, also sets the Huber loss that RLlib uses.
     """

@@ -80,7 +80,7 @@ class Profiles:
 
 
 def profiles(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode) -> Profiles | None:
-    """Performance profiles of all methods that were trained in every env; None with only one method or one env.
+    """Performance profiles of all methods that were trained in every env; None if there is only one method or env.
 
     Envs in which all final values are equal are left out.
 

@@ -210,7 +210,7 @@ class HexRules(BoardRules):
 
     @override
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Number of pieces that the opponent lacks for a shortest connection, minus the number the player lacks."""
+        """Number of pieces that the opponent still needs for a connection, minus the number that the player needs."""
         return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)
 
     def _lacks(self, own: int, other: int, player: int) -> int:

@@ -240,7 +240,7 @@ class BraxSimulator:
         self.action_space = Box(-1, 1, (env.action_size,), np.float32)
 
     def begin(self, keys: Any) -> tuple[PyTree, PyTree]:
-        """Starts episodes; the state also holds the first physical states and observations, and the lengths."""
+        """Starts episodes; the state also holds the first physical states and observations, and episode lengths."""
         import jax
         import jax.numpy as jnp
 

@@ -354,7 +354,7 @@ def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits TRPO's subsampling of a batch: rlrun computes a step from the whole batch; adds a remark."""
+    """Omits TRPO's subsampling of a batch, since rlrun computes a step from the whole batch; adds a remark."""
     if value != 1:
         foreign.tell(key, f"rlrun computes an update from all steps of a batch, SB3 from one of {value}")
     return OMIT

@@ -68,7 +68,7 @@ def diagnose(evidence: Sequence[Evidence], env: Sequence[EnvFinding], kinds: Seq
 
 
 def failures(evidence: Sequence[Evidence]) -> list[Finding]:
-    """Reports failed trials as findings: one for each error, and for each process that ended without an exception.
+    """Reports failed trials as findings: one for each error, and one for each process that ended without an exception.
 
     All trials that diverged (NaN or infinity) share one finding.
     """

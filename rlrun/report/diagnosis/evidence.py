@@ -142,22 +142,22 @@ class Evidence:
         return np.empty(0)
 
     def begin(self, *names: str) -> float:
-        """Mean of a metric over the first tenth of the rows; NaN without values."""
+        """Mean of a metric over the first tenth of the rows; NaN if there are no values."""
         values = self.values(*names)
         return float(values[: max(1, len(values) // 10)].mean()) if values.size else math.nan
 
     def end(self, *names: str) -> float:
-        """Mean of a metric over the last tenth of the rows; NaN without values."""
+        """Mean of a metric over the last tenth of the rows; NaN if there are no values."""
         values = self.values(*names)
         return float(values[-max(1, len(values) // 10) :].mean()) if values.size else math.nan
 
     def usual(self, *names: str) -> float:
-        """Median of a metric over the second half of the rows; NaN without values."""
+        """Median of a metric over the second half of the rows; NaN if there are no values."""
         values = self.values(*names)
         return float(np.median(values[len(values) // 2 :])) if values.size else math.nan
 
     def most(self, *names: str) -> float:
-        """Largest value of a metric; NaN without values."""
+        """Largest value of a metric; NaN if there are no values."""
         values = self.values(*names)
         return float(values.max()) if values.size else math.nan
 
@@ -174,7 +174,7 @@ class Evidence:
 
     @property
     def best(self) -> float:
-        """Maximum of the return's moving average over a tenth of the rows; NaN without values."""
+        """Maximum of the return's moving average over a tenth of the rows; NaN if there are no values."""
         values = self.values(*RETURNS)
         window = max(1, len(values) // 10)
         return float(np.convolve(values, np.full(window, 1 / window), "valid").max()) if values.size else math.nan

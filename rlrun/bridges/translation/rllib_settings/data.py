@@ -143,7 +143,7 @@ def weighting(foreign: ForeignSettings, key: str, value: Any) -> str:
 
 @conversion
 def inverse(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Converts the temperature that divides CRR's advantages in RLlib to a factor: its inverse."""
+    """Converts CRR's temperature, which divides advantages in RLlib, to a factor: the temperature's inverse."""
     return round_off(1 / value)
 
 

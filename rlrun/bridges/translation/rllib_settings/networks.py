@@ -132,7 +132,7 @@ def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def count_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts a setting that is a number or true to a number of layers or frames; true means 1."""
+    """Converts a number or a boolean to a number of layers or frames; true means 1, and false is omitted."""
     return int(value) if value else OMIT
 
 

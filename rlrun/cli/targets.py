@@ -102,7 +102,7 @@ def read_next(checkpoint: Path, find: Callable[[], Path], read: Callable[[Path],
 
     Raises:
         CheckpointError: The checkpoint exists, but cannot be used.
-        UsageError: `find` returns the same checkpoint again, for example because the target is a checkpoint's path.
+        UsageError: `find` finds no other checkpoint, for example because the target is a checkpoint's path.
     """
     while True:
         try:

@@ -1,7 +1,8 @@
-"""Locks of a run, by which a process runs it alone, or one of its shards.
+"""Locks that ensure that only one process executes a run, or each of its shards.
 
-A process that runs a whole run holds the lock file ``.lock`` exclusively. The processes of shards hold it together,
-each with the lock file of its shard, such as ``.lock-1-of-4``. Locks end with their process, even after a kill.
+A process that executes a whole run holds the lock file ``.lock`` exclusively. Processes that execute shards share
+``.lock``, and each also holds its own shard's lock file, such as ``.lock-1-of-4``. Locks end with their process, even
+after a kill.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class Driver:
     """Process that executes a run or one of its shards.
 
     Attributes:
-        pid: Id of the process, 0 if it is unknown.
-        host: Name of the host on which it runs, "" if unknown.
-        shard: The shard that it executes, None for the whole run.
+        pid: Id of the process; 0 if unknown.
+        host: Name of the host on which the process runs; "" if unknown.
+        shard: The shard that the process executes; None for the whole run.
     """
 
     pid: int = 0
@@ -64,7 +65,7 @@ class Driver:
 
 
 def drivers_in_words(drivers: Sequence[Driver]) -> str:
-    """Text that names the processes which execute a run.
+    """Names the processes that execute a run, for messages.
 
     Examples:
         >>> drivers_in_words([Driver(12)])
@@ -100,7 +101,7 @@ def run_lock(run: Path, shard: Shard | None) -> Iterator[None]:
 
     Raises:
         UsageError: Another process is running the run, or this shard.
-        OutOfResources: The directory cannot be written.
+        OutOfResources: The directory is not writable.
     """
     with ExitStack() as locks:
         lock = _taken(run, shard, locks)
@@ -136,20 +137,20 @@ def _taken(run: Path, shard: Shard | None, locks: ExitStack) -> int:
 
 @contextmanager
 def creation_lock(run: Path) -> Iterator[None]:
-    """Context manager that waits until no other process creates the run, and then locks its creation.
+    """Context manager that locks the creation of a run, after waiting for any other process that is creating it.
 
-    Of several processes that create a run together, the first creates it. The others must look for run.json only
-    inside this block: an NFS client that has looked for a file too early may not see it for half a minute.
+    If several processes try to create a run, the first one creates it. The others must look for run.json only inside
+    this block, because an NFS client that looks for a file too early may not see it for another half a minute.
 
     Args:
-        run: Directory of the run, which exists.
+        run: Existing directory of the run.
     """
     with _locked(run / _CREATION_FILE, fcntl.LOCK_EX, waits=True):
         yield
 
 
 def drivers_of(run: Path) -> tuple[Driver, ...]:
-    """Processes that execute a run: one, or one for each of its shards that is running; () if there is none.
+    """Processes that execute a run: one for the whole run, or one for each running shard; () if there is none.
 
     Args:
         run: Directory of the run.

@@ -1,4 +1,4 @@
-"""State of a run, read from its files only: fast for a thousand trials, and robust against damaged files."""
+"""State of a run, read from its files only: fast even for a thousand trials, and robust against damaged files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ class RunState:
 
     Attributes:
         path: Directory of the run.
-        experiment: Name of the experiment, "" if unknown.
-        drivers: Processes that execute the run: one, or one for each running shard; () if there is none.
+        experiment: Name of the experiment; "" if unknown.
+        drivers: Processes that execute the run: one for the whole run, or one for each running shard; () if there is
+            none.
         trials: States of the run's trials, in order.
         changed: Last modification of the run's files, in seconds since 1970.
-        problem: Error message if run.json is damaged, "" otherwise.
-        copy: Path or URI of the run's copy in remote storage, None if there is none or it is unknown.
+        problem: Error message if run.json is damaged; "" otherwise.
+        copy: Path or URI of the run's copy in remote storage; None if there is no copy or its location is unknown.
     """
 
     path: Path
@@ -48,12 +49,12 @@ class RunState:
 
     @cached_property
     def stop(self) -> Mapping[str, float]:
-        """Stop criteria of the run's trials by metric, {} if unknown."""
+        """Stop criteria of the run's trials, by metric; {} if unknown."""
         return _stop(self.trials)
 
     @cached_property
     def labels(self) -> Labels:
-        """Tags and note of the run; none if their file is damaged."""
+        """Tags and note of the run; empty if the file that holds them is damaged."""
         with suppress(RunDamaged):
             return read_labels(self.path)
         return Labels()

@@ -1,9 +1,9 @@
-"""Upload of a run's directory to remote storage that outlives this machine, as set by `storage: s3://bucket/runs`.
+"""Upload of a run's directory to remote storage that outlives this machine, set by `storage: s3://bucket/runs`.
 
-The run's directory on the driver has all files of a run, wherever its trials run. The driver alone updates its copy
-every few seconds: other machines need neither the storage's packages nor its keys. The copy is always consistent: a
-checkpoint's manifest is copied after its other files, and files that refer to others are read before these and copied
-after them. ``rlrun resume s3://bucket/runs/NAME`` resumes from the copy on any machine.
+The run's directory on the driver contains all files of the run, no matter where its trials run. Only the driver updates
+the copy, every few seconds, so other machines need neither packages nor keys for the storage. The copy is always
+consistent: a checkpoint's manifest is copied after its other files, and a file that refers to other files is read
+before those files and copied after them. ``rlrun resume s3://bucket/runs/NAME`` resumes from the copy on any machine.
 """
 
 from __future__ import annotations
@@ -210,10 +210,10 @@ def owned(
 
     Args:
         directory: The run's directory.
-        lost: Called, in another thread, when another process has taken over the copy.
+        lost: Called in another thread when another process has taken over the copy.
 
     Raises:
-        UsageError: Another process owns the copy, the copy is newer than the directory, or it cannot be written.
+        UsageError: Another process owns the copy, or the copy is newer than the directory or cannot be written.
     """
     if directory.table.copy is None:
         yield None
@@ -224,11 +224,11 @@ def owned(
 
 @contextmanager
 def copied(directory: RunDirectory, owner: CopyOwner | None) -> Iterator[None]:
-    """Context manager that keeps a run's copy in remote storage up to date; no effect for runs without a copy.
+    """Context manager that keeps a run's copy in remote storage up to date; does nothing for runs without a copy.
 
     Args:
         directory: The run's directory.
-        owner: This process's ownership of the copy, None for runs without a copy.
+        owner: This process's ownership of the copy; None for runs without a copy.
 
     Raises:
         UsageError: The copy cannot be written at the beginning.
@@ -272,7 +272,7 @@ def is_taken(uri: str) -> bool:
 
 
 def fetch_run(uri: str, runs_dir: Path) -> Path:
-    """Downloads a run from its copy in remote storage, for a resume on this machine.
+    """Downloads a run from its copy in remote storage, to resume the run on this machine.
 
     During the download this process owns the copy.
 

@@ -1,4 +1,4 @@
-"""Shards of a run: each is trained by a process that needs no connection to the others, only the run's directory."""
+"""Shards of a run, each trained by a process that needs no connection to the others, only the run's directory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Shard:
 
     @classmethod
     def parsed(cls, text: str) -> Shard:
-        """Parses a shard from a text such as ``1/4``.
+        """Parses a shard from a string such as ``1/4``.
 
         Raises:
             UsageError: There is no such shard.
@@ -73,6 +73,6 @@ class Shard:
         """The shard's trials.
 
         Args:
-            trials: All trials of the run, in order, or something of each.
+            trials: All trials of the run, in order, or one item per trial.
         """
         return [trial for number, trial in enumerate(trials) if self.owns(number)]

@@ -1,4 +1,4 @@
-"""Changes of a spec since its run began: with which of them the run can continue, and how it takes them over."""
+"""Changes to a spec since its run began: which ones allow the run to continue, and how the run adopts them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ WITHOUT_ROWS = ("checkpoint", "expect", "failure", "loggers", "storage")
 
 @dataclass(frozen=True)
 class SpecChanges:
-    """Changes of a spec since its run began.
+    """Changes to a spec since its run began.
 
     Attributes:
-        longer: Stop criteria that have become larger.
-        without_rows: Changed settings that cannot change rows of results.
+        longer: Stop criteria whose values have increased.
+        without_rows: Changed settings that do not affect result rows.
         with_rows: All other changed settings, with which the run cannot continue.
     """
 
@@ -39,15 +39,15 @@ class SpecChanges:
 
     @property
     def extension(self) -> dict[str, float]:
-        """New values of the stop criteria that have become larger, by metric."""
+        """New values of the increased stop criteria, by metric."""
         return {str(one.location[-1]): one.second.value for one in self.longer if one.second is not None}
 
 
 def spec_changes(run: RunDirectory, experiment: Experiment) -> SpecChanges:
-    """Compares the spec with which a run began with an experiment.
+    """Compares the spec of an existing run with an experiment.
 
-    The run's own numbers count for settings ``auto``. Schedules that end at ``end`` are equal if only the run's length
-    differs.
+    For settings ``auto``, the run's measured numbers are used. Schedules that end at ``end`` count as equal if they
+    differ only because the run's length does.
 
     Args:
         run: The run.
@@ -106,7 +106,7 @@ def _relative(value: Any, lengths: set[float]) -> Any:
 
 
 def problems_of_changes(run: RunDirectory, experiment: Experiment, changed: tuple[Difference, ...]) -> list[Problem]:
-    """Converts changes with which a run cannot continue to problems of the experiment's spec.
+    """Converts changes that prevent a run from continuing to problems in the experiment's spec.
 
     Args:
         run: The run.
@@ -152,7 +152,7 @@ def _locations(name: str, location: Location) -> Iterator[Location]:
 def extend(run: RunDirectory, stop: Mapping[str, float]) -> None:
     """Increases the stop criteria of a run's experiment and of all its trials.
 
-    Trials that ended because they reached the old criteria can then be resumed.
+    Trials that ended because they reached the old values can then be resumed.
 
     Args:
         run: The run.
@@ -181,7 +181,7 @@ def extend(run: RunDirectory, stop: Mapping[str, float]) -> None:
 
 
 def take_over(run: RunDirectory, experiment: Experiment) -> None:
-    """Takes over the settings `WITHOUT_ROWS` from an experiment to a run and its trials.
+    """Copies the settings in `WITHOUT_ROWS` from an experiment to a run and its trials.
 
     Args:
         run: The run.

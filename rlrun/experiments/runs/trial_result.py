@@ -1,8 +1,8 @@
 """State of one trial of a run, read from its files: status, results, checkpoints.
 
-A run may have a thousand trials. So only trial.json, the last row of result.json and two lines of spec.yaml are read
-at once; the rest is read at the first access, and cached. Nothing that a spec names is imported, and nothing is
-written.
+A run may have a thousand trials. Only trial.json, the last row of result.json and two lines of spec.yaml are therefore
+read immediately; everything else is read on first access and cached. Nothing that a spec names is imported, and nothing
+is written.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Columns:
     """Columns of metric values from a trial's result rows.
 
     Attributes:
-        values: Values by row, [N], of each metric; NaN for missing ones.
+        values: Values of each metric by row, [N]; NaN where a value is missing.
         reported: Names of all metrics in the rows.
-        problem: Error message if some rows could not be read, "" otherwise.
+        problem: Error message if some rows could not be read; "" otherwise.
     """
 
     values: Mapping[str, Floats]
@@ -72,26 +72,29 @@ class TrialResult:
     Attributes:
         name: Name of the trial.
         directory: Directory of the trial.
-        experiment: Name of the experiment, "" if unknown.
+        experiment: Name of the experiment; "" if unknown.
         status: TERMINATED (complete), ERROR (failed), PENDING, RUNNING, PAUSED, INTERRUPTED, KILLED or DAMAGED.
-        seed: Root seed, None if the trial's files are damaged.
+        seed: Root seed; None if the trial's files are damaged.
         params: Current values of the settings that vary between the experiment's trials.
-        configuration: Number of the trial's configuration, None if unknown.
-        population: Seed of the trial's population, None without one.
-        stop_reason: The stop criterion that the trial has reached, "" before.
-        error: Error message, with the user's own traceback if user code raised, or the damage; "" if there is none.
-        ended_in: Message on the env and episode that a KILLED trial was stepping; "" if it was not stepping an env.
+        configuration: Number of the trial's configuration; None if unknown.
+        population: Seed of the trial's population; None outside of populations.
+        stop_reason: The stop criterion that the trial has reached; "" if it has reached none.
+        error: Error message, with the user's own traceback if user code raised, or a description of damaged files; ""
+            if there is neither.
+        ended_in: Message that names the env and episode that a KILLED trial was stepping; "" if it was not stepping an
+            env.
         network: Description of the network's inputs, as lines of text; () if unknown.
-        place: Process of the trial as host:pid, "" if it is not running.
+        place: Process of the trial as host:pid; "" if it is not running.
         env_steps: Env steps taken.
-        best_return: Best mean return of the trial, None before any. While a long trial runs: the best at its last
-            checkpoint, or the newest if that is better.
+        best_return: Best mean return of the trial; None if it has none yet. While a long trial runs, this is the best
+            return up to its last checkpoint, or the newest return if that is better.
         judged_by: Metric by which trials are compared.
-        best_score: Best value of the metric `judged_by`, None before any; while the trial runs, as for `best_return`.
-        last_result: Newest result row, {} before the first.
-        changed: Last modification of the trial's files, in seconds since 1970; 0 without files.
+        best_score: Best value of the metric `judged_by`; None if it has none yet. While the trial runs, determined like
+            `best_return`.
+        last_result: Newest result row; {} before the first.
+        changed: Last modification of the trial's files, in seconds since 1970; 0 if there are no files.
         metrics: Names of the metrics to keep when result rows are read.
-        record: Content of trial.json, None if it is damaged.
+        record: Content of trial.json; None if it is damaged.
     """
 
     name: str
@@ -125,13 +128,13 @@ class TrialResult:
     def is_stopped_early(self) -> bool:
         """Whether the trial was stopped early by a scheduler, a hook or a plateau of a metric.
 
-        In that case `stop_reason` begins with the name of what stopped it, as in ``asha: ...``.
+        In that case, `stop_reason` begins with the name of whatever stopped the trial, for example ``asha: ...``.
         """
         return is_complete(self.status) and self.stop_reason.partition(" ")[0].endswith(":")
 
     @property
     def early_end(self) -> str:
-        """Message with the stop reason if a hook or a plateau of a metric stopped the trial early, "" otherwise."""
+        """Message with the stop reason if a hook or a metric's plateau stopped the trial early; "" otherwise."""
         by_scheduler = self.stop_reason.partition(":")[0] in SchedulerConfig.kinds()
         return f"{self.name} was stopped: {self.stop_reason}" if self.is_stopped_early and not by_scheduler else ""
 
@@ -166,7 +169,7 @@ class TrialResult:
 
     @property
     def short_error(self) -> str:
-        """Last line of the trial's error message; "" without an error."""
+        """Last line of the trial's error message; "" if there is no error."""
         text = self.error.strip().rpartition("\n")[2].strip()
         return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
 
@@ -184,7 +187,7 @@ class TrialResult:
 
     @cached_property
     def best_checkpoint(self) -> Path | None:
-        """Best checkpoint of the trial by the metric ``checkpoint.best`` of its spec; None without one.
+        """Best checkpoint of the trial by the spec's metric ``checkpoint.best``; None if no checkpoint has a value.
 
         Raises:
             RunDamaged: The trial's spec.yaml is missing or damaged.
@@ -193,7 +196,7 @@ class TrialResult:
 
     @property
     def best_metric(self) -> str | None:
-        """Name of the metric that selects the trial's best checkpoint: ``checkpoint.best`` of the spec.
+        """Name of the metric that selects the trial's best checkpoint: ``checkpoint.best`` in the spec.
 
         Raises:
             RunDamaged: The trial's spec.yaml is missing or damaged.
@@ -254,12 +257,12 @@ class TrialResult:
         return xs[order], ys[order]
 
     def final(self, metric: str) -> float | None:
-        """Last value that the trial reported for a metric (one of `metrics`); None without any value."""
+        """Last value that the trial reported for a metric (one of `metrics`); None if it reported none."""
         values = self._finite(metric)
         return float(values[-1]) if len(values) else None
 
     def best(self, metric: str, mode: Mode = "max") -> float | None:
-        """Best value that the trial reported for a metric (one of `metrics`); None without any value."""
+        """Best value that the trial reported for a metric (one of `metrics`); None if it reported none."""
         values = self._finite(metric)
         return None if not len(values) else float(values.max() if mode == "max" else values.min())
 
@@ -274,7 +277,7 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
     Args:
         path: Directory of the trial.
         experiment: Name of the experiment.
-        has_driver: Whether a process runs the trial's run.
+        has_driver: Whether a process is executing the trial's run.
     """
     directory = TrialDirectory(path)
     changed = max(changed_at(path / TRIAL_FILE), changed_at(path / RESULT_FILE))

@@ -15,13 +15,13 @@ trial.json)."""
 def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
     """Derives the status of a trial from its record and from which processes are running.
 
-    In a resumed run, a trial that still waits for resources counts as PENDING, although its record has the status from
-    before the resume.
+    In a resumed run, a trial that is still waiting for resources counts as PENDING, although its record holds the
+    status from before the resume.
 
     Args:
         record: Content of trial.json.
-        is_claimed: Whether a process on this machine runs the trial.
-        has_driver: Whether a process runs the run.
+        is_claimed: Whether a process on this machine is executing the trial.
+        has_driver: Whether a process is executing the run.
     """
     if record.status == "INTERRUPTED" and has_driver:
         return "PENDING"

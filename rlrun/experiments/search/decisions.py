@@ -1,6 +1,6 @@
 """Write-ahead log of a scheduler's early-stopping decisions.
 
-The log is ``decisions.jsonl`` in the run's directory. A trial in the log has ended, even if trial.json has another
+The log is ``decisions.jsonl`` in the run's directory. A trial in the log has ended, even if trial.json shows another
 status after a kill.
 """
 
@@ -20,13 +20,13 @@ DECISIONS_FILE = "decisions.jsonl"
 
 @dataclass(frozen=True)
 class StopDecision:
-    """Early-stopping decision of a scheduler on one trial.
+    """Decision of a scheduler to stop one trial early.
 
     Attributes:
         trial: Name of the trial.
         time: Progress of the trial when it was stopped, in units of the scheduler's `time_attr`.
-        score: Value of the scheduler's metric at that time, as reported; None without a value.
-        reason: Reason for the decision, as a message to users.
+        score: Value of the scheduler's metric at that time, as reported; None if there was no value.
+        reason: Reason for the decision, as a message for users.
     """
 
     trial: str

@@ -1,6 +1,6 @@
 """Lineage of populations (PBT): parents and hyperparameters of each member by generation, and checkpoints to copy.
 
-``lineage.jsonl`` is a write-ahead log with a line for each decision: after a kill the logged decision is carried out.
+``lineage.jsonl`` is a write-ahead log with one line per decision; after a kill, the logged decisions are carried out.
 ``generations/<trial>/<generation>`` is a member's checkpoint at a generation, kept while another member may copy it.
 """
 
@@ -39,12 +39,12 @@ class MemberRecord:
 
     Attributes:
         trial: Name of the trial.
-        score: The metric at the generation, as reported; None if it had none or had diverged.
+        score: The metric at the generation, as reported; None if the member had no value or had diverged.
         env_steps: Env steps at the generation; 0 in offline training.
         how: Change of the hyperparameters: kept, perturbed, resampled, mixed (some perturbed, others resampled), or
             modeled (chosen by a model); initial at generation 0.
-        parent: The trial whose weights are copied, None for the member's own weights.
-        parent_generation: The generation of the parent's checkpoint, None without a parent.
+        parent: The trial whose weights are copied; None if the member keeps its own weights.
+        parent_generation: The generation of the parent's checkpoint; None if there is no parent.
         params: Hyperparameters of the member after the generation, by path below `config`.
         sgd_steps: SGD steps at the generation in offline training; None otherwise.
     """
@@ -66,11 +66,12 @@ class MemberRecord:
 
 @dataclass(frozen=True)
 class Generation:
-    """Exploit-and-explore decision of a PBT generation: on all members of a population, or on one if asynchronous.
+    """Exploit-and-explore decision of a PBT generation, for all members of a population, or for one if asynchronous.
 
     Attributes:
         population: The population's seed.
-        generation: Number of the generation, 0 at the start; generation g is reached after g intervals of training.
+        generation: Number of the generation, which is 0 at the start; generation g is reached after g intervals of
+            training.
         members: The members, in the order of the trials.
     """
 
@@ -90,11 +91,11 @@ class Lineage:
     """
 
     def __init__(self, run: Path) -> None:
-        """Initializes from a run's directory, which may be empty."""
+        """Initializes the lineage from a run's directory, which may be empty."""
         self.run = Path(run)
 
     def append(self, generation: Generation) -> None:
-        """Appends the decision on a generation to the log, synced to disk.
+        """Appends the decision for a generation to the log, synced to disk.
 
         Raises:
             OutOfResources: The disk is full.
@@ -140,7 +141,7 @@ class Lineage:
 
 
 def read_generations(run: Path) -> list[Generation]:
-    """Loads the lineage of a run, oldest first; [] without populations. Lines truncated by a kill are skipped."""
+    """Loads a run's generations, oldest first, skipping lines truncated by a kill; [] if there are no populations."""
     return read_lines(Path(run) / LINEAGE_FILE, _GENERATION)
 
 

@@ -26,7 +26,7 @@ def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
     Trials that the rule has stopped, or would stop next, are recorded as ended and removed from the run.
 
     Returns:
-        The rule, None without a scheduler; and the metric of each trial at each rung that the trial has reached.
+        The rule (None if there is no scheduler), and each trial's metric at each rung that the trial has reached.
     """
     scheduler = run.experiment.scheduler
     if scheduler is None:

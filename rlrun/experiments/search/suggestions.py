@@ -1,4 +1,4 @@
-"""Connection of a searcher to a run: trials for suggested configurations, and their scores as feedback.
+"""Connection between a searcher and a run: trials for suggested configurations, and scores as feedback.
 
 Each configuration runs with every seed of the experiment; its score is the mean over the seeds.
 """
@@ -28,10 +28,10 @@ SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "bohb": BohbSe
 
 
 class Suggestions:
-    """Source of a run's trials: asks the searcher for configurations, and creates the trials of each, one per seed.
+    """Source of a run's trials: asks the searcher for configurations, and creates one trial per seed for each of them.
 
     Attributes:
-        max_concurrent: Maximum number of configurations that run at once, None for no limit.
+        max_concurrent: Maximum number of configurations that run at once; None for no limit.
     """
 
     def __init__(self, experiment: Experiment, directory: RunDirectory) -> None:
@@ -58,7 +58,7 @@ class Suggestions:
             self._complete_if_over(configuration)
 
     def notes(self) -> list[str]:
-        """Returns the searcher's messages to the user that were added since the last call, and clears them."""
+        """Returns the searcher's messages for the user that were added since the last call, and clears them."""
         return self._searcher.notes()
 
     @property
@@ -67,9 +67,9 @@ class Suggestions:
         return len(set(self._configuration.values())) >= self._experiment.num_samples
 
     def running(self) -> int:
-        """Number of configurations with at least one trial that neither has ended nor is waiting.
+        """Number of configurations with at least one trial that has not ended and is not waiting.
 
-        Waiting trials are excluded, since they may wait for configurations that are not suggested yet.
+        Waiting trials are excluded, since they may be waiting for configurations that have not been suggested yet.
         """
         idle = self._over | self._waiting
         return len({number for name, number in self._configuration.items() if name not in idle})
@@ -79,7 +79,7 @@ class Suggestions:
         self._waiting.add(trial)
 
     def goes_on(self, trial: str) -> None:
-        """Marks a trial as running again after it has waited at a rung for other trials."""
+        """Marks a trial as running again after it waited at a rung for other trials."""
         self._waiting.discard(trial)
 
     def next_trials(self) -> list[TrialSpec]:
@@ -95,7 +95,7 @@ class Suggestions:
         return trials
 
     def observe(self, trial: str, budget: float, score: float) -> None:
-        """Records a trial's metric at a rung, and gives the searcher the mean once all seeds have reached the rung.
+        """Records a trial's metric at a rung, and passes the mean to the searcher once all seeds have reached the rung.
 
         Args:
             trial: Name of the trial.
@@ -140,7 +140,7 @@ def check_installed(kind: str) -> None:
     """Checks that a searcher's package is installed, without importing it.
 
     Raises:
-        UsageError: The package is missing; the message has the pip command.
+        UsageError: The package is missing; the message contains the pip command.
     """
     if kind == "optuna" and find_spec(kind) is None:
         raise UsageError(
@@ -153,7 +153,7 @@ def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearc
 
     Args:
         experiment: The experiment, with a searcher other than random.
-        run_directory: Directory of the run, with the journal and Optuna's study.
+        run_directory: Directory of the run, which holds the journal and Optuna's study.
 
     Raises:
         UsageError: The searcher's package is missing, or the journal belongs to another search.

@@ -50,7 +50,7 @@ def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | Non
 
 
 def candidates_for(name: Any) -> tuple[type[Algorithm[Any]], ...]:
-    """Suggestions for an unknown algorithm name: the most similar installed name, or all installed ones.
+    """Suggestions for an unknown algorithm name: the most similar installed name, or all installed names.
 
     A wrong import path, or an installed plugin that cannot be loaded, gets no suggestions, since it refers to the
     user's own algorithm.

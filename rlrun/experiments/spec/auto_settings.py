@@ -1,7 +1,7 @@
 """Settings with the value ``auto``: numbers of workers and envs, chosen by a benchmark before a run's trials start.
 
-The spec's other settings, above all the batch size of an update, are not changed. So a candidate is measured only if
-whole rollout fragments of all workers fill that batch exactly.
+The spec's other settings, above all the batch size of an update, are not changed. A candidate is therefore measured
+only if whole rollout fragments from all workers fill that batch exactly.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ LEAST_FRAGMENT_LENGTH = 32
 
 @dataclass(frozen=True)
 class WithoutAuto:
-    """Spec entry from which the settings with the value ``auto`` are removed, so that they have their defaults for now.
+    """Spec entry without the settings whose value is ``auto``, which therefore have their defaults for now.
 
     Attributes:
         entry: The entry.
         auto: Names of the settings.
-        mistakes: Mistakes in search spaces that hold ``auto``.
+        mistakes: Mistakes in search spaces that contain ``auto``.
     """
 
     entry: Mapping[str, Any]
@@ -71,7 +71,7 @@ def _varies_auto(value: Any) -> bool:
 def auto_mistakes(
     auto: Sequence[str], entry: Mapping[str, Any], algorithm: Algorithm[Any], experiment: Experiment | None
 ) -> list[Mistake]:
-    """Finds invalid uses of the value ``auto``: for settings that affect the learning result or cannot be measured.
+    """Finds invalid uses of ``auto``: for settings that affect the learning result, or that cannot be measured.
 
     Args:
         auto: Names of the settings.

@@ -35,8 +35,8 @@ class Setting:
     """Value of a setting in one of two compared spec entries.
 
     Attributes:
-        value: The value, or the search space if the entry has one for the setting.
-        is_default: Whether it is the default.
+        value: The value of the setting, or its search space.
+        is_default: Whether the value is the default.
     """
 
     value: Any
@@ -55,8 +55,8 @@ class Difference:
 
     Attributes:
         location: Location of the setting in an entry.
-        first: Value in the first entry, None if the entry has no such setting.
-        second: Value in the second entry, None if the entry has no such setting.
+        first: Value in the first entry; None if the entry has no such setting.
+        second: Value in the second entry; None if the entry has no such setting.
     """
 
     location: Location

@@ -67,10 +67,10 @@ def check_entry(
         makes_envs: Whether to create each env once, to check that the algorithms support its actions.
 
     Returns:
-        The experiment, None if it is not valid, and all mistakes, with their locations in the entry.
+        The experiment (None if it is not valid), and all mistakes with their locations in the entry.
 
     Raises:
-        UserCodeError: A user's module raises while it is imported.
+        UserCodeError: A user's module raises an exception while it is imported.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
         return None, [

@@ -1,4 +1,4 @@
-"""Validation of envs: that they exist and are installed, and that algorithms support their actions."""
+"""Validation of envs: whether they exist and are installed, and whether algorithms support their actions."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
 def check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missing: bool) -> Section[EnvConfig]:
     """Validates the env of an entry, and that policies support its actions; creates the env unless `learns` is None.
 
-    `learns` are the entry's policies. An entry without `env` is a mistake, except with `may_be_missing` (for offline
-    algorithms). Even then the env is required if an earlier stage will record the data, since the spaces of data that
-    does not exist yet are unknown.
+    `learns` are the entry's policies. A missing `env` is a mistake unless `may_be_missing` is set (for offline
+    algorithms). Even then, the env is required if an earlier stage is to record the data, because the spaces of a data
+    set that does not exist yet are unknown.
     """
     if "env" not in data:
         begins = data.get("begins")
@@ -66,12 +66,12 @@ def check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missin
 
 
 def check_env_section(env: Any, where: Location, learns: Policies | None = None) -> Section[EnvConfig]:
-    """Validates an env section as written, and that policies support the env's actions; creates the env for the check.
+    """Validates an env section as written, and whether policies support the env's actions; creates the env for this.
 
     Args:
         env: The env as written: an id, an import path or a mapping.
         where: Location in the entry.
-        learns: The policies; None to create no env.
+        learns: The policies; None if the env must not be created.
     """
     if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
         wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
@@ -84,7 +84,7 @@ def check_env_section(env: Any, where: Location, learns: Policies | None = None)
 
 
 def action_mistakes(env: EnvConfig, learns: Policies) -> list[Mistake]:
-    """Finds algorithms that do not support an env's actions, as mistakes; creates the env once.
+    """Reports algorithms that do not support an env's actions as mistakes; creates the env once.
 
     If the env cannot be created, no mistakes are returned; the error is then raised at the start of training.
 

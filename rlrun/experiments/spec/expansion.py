@@ -1,8 +1,8 @@
 """Expansion of search spaces into configurations, trials and population members (grid and random search).
 
 Each sample has its own random generator, seeded by the sweep's seed, the location of the search space and the number of
-the sample. So a spec always expands to equal trials, and an additional space or a larger ``num_samples`` does not
-change the other samples.
+the sample. A spec therefore always expands to the same trials, and adding a space or increasing ``num_samples`` does
+not change the other samples.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Spaces = Mapping[Location, SearchSpace]
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """Trial of an experiment before its config is built: number, seed and the values of the varying hyperparameters.
+    """Trial of an experiment before its config is built: its number, seed and values of the varying hyperparameters.
 
     Attributes:
         index: Number of the trial within the experiment, from 0.
-        configuration: Number of the hyperparameter configuration; in populations, number of the member.
-        seed: Seed of the trial; in populations, seed of the population.
+        configuration: Number of the hyperparameter configuration; in populations, the member's number.
+        seed: Seed of the trial; in populations, the population's seed.
         values: Values of the varying settings, by location (path of keys) in the experiment's spec.
     """
 
@@ -130,15 +130,15 @@ def count(spaces: Mapping[Location, SearchSpace], num_samples: int) -> int:
 
 
 def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) -> list[dict[Location, Any]]:
-    """Expands search spaces into configurations: the grid ``num_samples`` times, random spaces sampled at each point.
+    """Expands search spaces: repeats the grid ``num_samples`` times, and samples random spaces at each point.
 
     Args:
-        spaces: The spaces by their locations in the spec.
+        spaces: The search spaces, by location in the spec.
         num_samples: Number of passes over the grid.
         seed: Seed of all samples.
 
     Returns:
-        The value at each space's location, for each configuration.
+        For each configuration, the value at the location of each space.
     """
     grids = {location: space for location, space in spaces.items() if space.is_grid}
     points = list(itertools.product(*(space.arguments for space in grids.values())))

@@ -150,8 +150,8 @@ EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EV
 def judged_by(spec: Mapping[str, Any]) -> str:
     """Metric by which checkpoints, trials and configurations are ranked.
 
-    The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games,
-    whose mean return sums over both sides, it is the fraction of games not lost, or the league's Elo rating.
+    The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games, where the
+    mean return sums over both sides, it is the fraction of games not lost, or the league's Elo rating.
 
     Args:
         spec: An entry of a spec file or a trial, as plain data, possibly invalid.
@@ -223,7 +223,7 @@ Seeds = Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_counted), AfterVa
 
 
 class CheckpointConfig(ConfigModel):
-    """Settings of a trial's checkpoints: when they are written, and which are kept."""
+    """Settings for a trial's checkpoints: when they are written, and which are kept."""
 
     every: PositiveInt | None = 25
     """Iterations between two checkpoints; null for no periodic checkpoints."""
@@ -238,7 +238,7 @@ class CheckpointConfig(ConfigModel):
 
 
 class EvaluationConfig(ConfigModel):
-    """Settings of the periodic evaluation on a fixed set of episodes during training."""
+    """Settings for the periodic evaluation on a fixed set of episodes during training."""
 
     every: PositiveInt = 10
     """Iterations between two evaluations."""
@@ -306,12 +306,12 @@ class ExpectConfig(ConfigModel):
         return self
 
     def required_passes(self, seeds: int) -> int:
-        """Minimum number of seeds, of `seeds` in total, that must reach the expected metrics."""
+        """Minimum number of seeds, out of `seeds`, that must reach the expected metrics."""
         return -(-2 * seeds // 3) if self.passes is None else self.passes
 
     @property
     def within_steps(self) -> dict[str, int]:
-        """Maximum steps in which the expected metrics must be reached, by the metric that counts the steps."""
+        """Step limit for reaching the expected metrics, by the metric that counts the steps."""
         limits = {"env_steps": self.within_env_steps, "sgd_steps": self.within_sgd_steps}
         return {metric: limit for metric, limit in limits.items() if limit is not None}
 
@@ -368,7 +368,7 @@ class RunSettings(ConfigModel):
         return None if self.scheduler is None else self.scheduler.population
 
     def configurations_in(self, spaces: Spaces) -> int:
-        """Number of configurations to try for given search spaces: number of samples times grid points."""
+        """Number of configurations to try for given search spaces: samples times grid points."""
         return self.num_samples if self.searches else count(spaces, self.num_samples)
 
     @model_validator(mode="after")
@@ -408,7 +408,7 @@ class Learning(ConfigModel):
 
     @property
     def settings(self) -> dict[Location, AlgorithmConfig]:
-        """Algorithm settings, by their location in the spec entry."""
+        """Algorithm settings, by location in the spec entry."""
         if not self.policies:
             return {("config",): self.config}
         return {("policies", name, "config"): policy.config for name, policy in self.policies.items()}
@@ -477,7 +477,7 @@ class TrialSpec(Learning):
 
     @property
     def judged_by(self) -> str:
-        """Metric by which this trial is ranked among others, and its checkpoints among each other."""
+        """Metric by which this trial is compared with others, and by which its checkpoints are compared."""
         return judged_by(self.model_dump(include={"checkpoint", "evaluation", "train", "policies", "seats"}))
 
     @classmethod
@@ -508,7 +508,7 @@ class TrialSpec(Learning):
 
 
 class Experiment(RunSettings, Learning):
-    """Experiment: a validated entry of a spec file, which expands into trials."""
+    """Validated entry of a spec file, which expands into trials."""
 
     name: NonEmptyText
     """Name of the experiment in the spec file."""
@@ -609,7 +609,7 @@ class Experiment(RunSettings, Learning):
         return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
 
     def plan(self) -> Iterator[PlannedTrial]:
-        """Yields number, seed and varying values of each trial; nothing if a searcher suggests the trials."""
+        """Yields the number, seed and varying values of each trial; nothing if a searcher suggests the trials."""
         configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
         if mutated := self.mutated():
             return planned_members(self.template, configurations, mutated, self.seeds)
@@ -635,7 +635,7 @@ class Experiment(RunSettings, Learning):
             yield self._trial(planned, varied, total, sharing[self._update_of(planned.values)])
 
     def first_trial(self) -> TrialSpec:
-        """First trial of the experiment; if a searcher suggests the trials, an example trial with sampled values.
+        """First trial of the experiment, or an example trial with sampled values if a searcher suggests the trials.
 
         Raises:
             SpecError: No sampled value is valid for its field.
@@ -728,7 +728,7 @@ class Experiment(RunSettings, Learning):
 
     @override
     def to_data(self) -> dict[str, Any]:
-        """Serializes this experiment to the entry of a spec file."""
+        """Serializes this experiment to an entry of a spec file."""
         settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
         algorithm = {} if self.policies else {"algorithm": self.algorithm}
         config = {"config": {**self.template["config"], **dict.fromkeys(self.auto, AUTO)}} if self.auto else {}

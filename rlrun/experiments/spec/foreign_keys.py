@@ -1,7 +1,7 @@
-"""Translation of other RL libraries' keys in a spec entry to rlrun's, so that all mistakes are reported at once.
+"""Translation of other RL libraries' keys in a spec entry to rlrun's keys, so that all mistakes are reported at once.
 
-An entry with such keys is always invalid. Their values are still validated as those of rlrun's keys, and mistakes are
-reported at the position in the file.
+An entry with such keys is always invalid. The values are still validated as if rlrun's keys had been used, and mistakes
+are reported at their position in the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ForeignKey:
     Attributes:
         written: Location of the key in the entry.
         ours: Location of the corresponding key of rlrun.
-        converts: Whether the value needs a conversion, and so cannot be validated as written.
+        converts: Whether the value needs a conversion, and therefore cannot be validated as written.
     """
 
     written: Location
@@ -42,7 +42,7 @@ class ForeignKey:
 
 
 def with_rlrun_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping[str, Any]:
-    """Copies a spec entry with foreign keys renamed to rlrun's, omitting values that need a conversion."""
+    """Copies a spec entry with foreign keys renamed to rlrun's, leaving out values that need a conversion."""
     if not keys:
         return entry
     result: dict[str, Any] = deepcopy(dict(entry))
@@ -54,9 +54,7 @@ def with_rlrun_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Map
 
 
 def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Merges the mistakes of a spec entry with those of its copy in which other libraries' keys are renamed to rlrun's.
-
-    So the user sees the unknown keys and all mistakes in their values at once.
+    """Merges the mistakes of a spec entry with those of its copy, in which other libraries' keys are renamed.
 
     A key is not reported as missing if the entry has another library's key for it.
 
@@ -77,12 +75,12 @@ def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[
 
 
 def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:
-    """Finds other libraries' or misspelled keys of a spec entry, such as `run` where the key `algorithm` is missing.
+    """Finds other libraries' or misspelled keys in a spec entry, such as `run` if the key `algorithm` is missing.
 
     Args:
         entry: The entry.
         known: Valid keys of a spec entry.
-        needed: Required keys, for which misspellings are also found.
+        needed: Required keys, whose misspellings are also found.
     """
     known, needed = list(known), list(needed)
     found: list[ForeignKey] = []
@@ -96,7 +94,7 @@ def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: I
 
 
 def foreign_keys(entry: Mapping[str, Any], models: Mapping[Location, type[ConfigModel]]) -> list[ForeignKey]:
-    """Finds other libraries' keys in the settings of a spec entry, where the corresponding keys of rlrun are missing.
+    """Finds other libraries' keys in the settings of a spec entry that lacks the corresponding keys of rlrun.
 
     Args:
         entry: The entry.

@@ -1,4 +1,4 @@
-"""Keys of a spec entry and the section to which each belongs, for messages about misplaced keys."""
+"""Keys of a spec entry, and the section that each belongs to, for messages about misplaced keys."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ SHARED = "the policies of a world share envs and workers; set it under the exper
 
 
 def unknown_entry_keys(data: Mapping[str, Any], models: Mapping[str, Sequence[type[ConfigModel]]]) -> list[Mistake]:
-    """Lists unknown keys of a spec entry as mistakes; the message names the section to which a key belongs, if any.
+    """Reports unknown keys of a spec entry as mistakes that name the section to which a key belongs, if any.
 
     Args:
         data: The entry as written.
-        models: Config classes by path; several candidates if the algorithm is unknown.
+        models: Config classes by path, with several candidates if the algorithm is unknown.
     """
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
     of_stages = () if "begins" in data else ("begins", STAGES)
@@ -58,11 +58,11 @@ def unknown_entry_keys(data: Mapping[str, Any], models: Mapping[str, Sequence[ty
 def unknown_policy_keys(
     policy: Mapping[str, Any], models: Sequence[type[ConfigModel]], place: Location
 ) -> list[Mistake]:
-    """Returns one mistake for each unknown key of a policy in a multi-agent entry.
+    """Reports each unknown key of a policy in a multi-agent entry as a mistake.
 
     Args:
         policy: The policy as written.
-        models: Config class of the policy's algorithm; several candidates if the algorithm is unknown.
+        models: Config class of the policy's algorithm, or several candidates if the algorithm is unknown.
         place: Location of the policy in the entry.
     """
     mistakes = []
@@ -78,11 +78,11 @@ def unknown_policy_keys(
 
 
 def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -> Mistake:
-    """Extends the message on a key that is unknown in the shared `config`: names the policies that do have the key.
+    """Extends the message about a key unknown in the shared `config` by the names of the policies that have the key.
 
     Args:
         mistake: The mistake.
-        models: Config class of each policy by name.
+        models: Config class of each policy, by name.
     """
     key = mistake.location[-1]
     places = [_holder_of(str(key), model, f"policies.{name}.config") for name, model in models.items()]
@@ -97,13 +97,13 @@ def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -
 def with_key_location(
     mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config"
 ) -> Mistake:
-    """Adds the algorithm's name, or the correct path of the key, to the message on an unknown key.
+    """Adds the algorithm's name, or the correct path of the key, to the message about an unknown key.
 
     Args:
         mistake: The mistake.
-        name: Name of the algorithm; "" if it is not known.
-        models: The config class; several if the algorithm is not known.
-        path: Path of the config in the entry.
+        name: Name of the algorithm; "" if unknown.
+        models: The config class, or several candidates if the algorithm is unknown.
+        path: Path of the config section in the entry.
     """
     key, message = mistake.location[-1], mistake.message
     if not mistake.at_key or not isinstance(key, str):

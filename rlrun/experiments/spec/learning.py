@@ -1,4 +1,4 @@
-"""Validation of a spec entry's learning part: an algorithm or the policies of a world, with settings."""
+"""Validation of a spec entry's learning part: an algorithm, or the policies of a world, with their settings."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class CheckedLearning:
     Attributes:
         entry: The entry, with presets and the run's length filled in.
         mistakes: Mistakes, with locations in the entry.
-        algorithm: Names of the entry's algorithms, as one text for display.
-        parts: The sections with settings, and their locations.
+        algorithm: Names of the entry's algorithms, joined for display.
+        parts: The sections that contain settings, and their locations.
         policies: Policies of a multi-agent world by name; empty if the entry names a single algorithm instead.
         seats: The checked seats (roles of frozen opponents) and league.
-        learns: The policies, with default settings in place of invalid ones; None if an algorithm is not known.
+        learns: The policies, with default settings in place of invalid ones; None if an algorithm is unknown.
         candidates: Algorithms that an unknown name may refer to.
     """
 
@@ -73,7 +73,7 @@ class CheckedLearning:
 
     @property
     def classes_by_path(self) -> dict[str, Sequence[type[ConfigModel]]]:
-        """Config classes of all settings by path; those of all candidate algorithms if the algorithm is unknown."""
+        """Config classes of all settings by path, for all candidate algorithms if the algorithm is unknown."""
         candidates = [candidate.Config for candidate in self.candidates] or [AlgorithmConfig]
         return {dotted(location): [model] for location, model in self.models.items()} or {"config": candidates}
 
@@ -86,7 +86,7 @@ def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
     """Validates the learning part of a spec entry: algorithm and config, or the policies, mapping, train and seats.
 
     Raises:
-        UserCodeError: A user's module raises while it is imported.
+        UserCodeError: A user's module raises an exception while it is imported.
     """
     return _check_policies(entry) if "policies" in entry else _check_alone(entry)
 

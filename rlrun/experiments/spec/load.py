@@ -53,15 +53,15 @@ def load_experiments(
 
     Args:
         files: The files; a folder stands for all YAML files directly in it.
-        overrides: Texts ``path=value`` that override the files; the last one for a path wins.
+        overrides: Strings ``path=value`` that override values in the files; the last one for a path wins.
         max_trials: Maximum number of trials of an experiment.
         makes_envs: Whether to create each env once, to check that the algorithms support its actions.
-        tell: Called with a line for each file of another library that was translated, and for each warning.
+        tell: Called with one line for each translated file of another library, and for each warning.
 
     Raises:
         SpecError: The files or overrides contain mistakes; the error lists all of them.
         EnvironmentUnusable: All is valid, but a package that an env needs is missing.
-        UserCodeError: A user's module raises while it is imported.
+        UserCodeError: A user's module raises an exception while it is imported.
     """
     documents: list[Document] = []
     problems: list[Problem] = []
@@ -93,15 +93,15 @@ def parse_experiments(
     """Validates experiments from plain Python data instead of files.
 
     Args:
-        data: Entries by name, as in a spec file; tuples and config objects are accepted for lists and mappings.
-        overrides: Texts ``path=value`` that override the data.
+        data: Entries by name, as in a spec file; tuples and config objects are accepted in place of lists and mappings.
+        overrides: Strings ``path=value`` that override the data.
         max_trials: Maximum number of trials of an experiment.
         makes_envs: Whether to create each env once, to check that the algorithms support its actions.
 
     Raises:
         SpecError: The data contain mistakes; the error lists all of them.
         EnvironmentUnusable: All is valid, but a package that an env needs is missing.
-        UserCodeError: A user's module raises while it is imported.
+        UserCodeError: A user's module raises an exception while it is imported.
     """
     document = _experiments_of(Document(_plain(data)))
     return _check([document], overrides, [], max_trials=max_trials, makes_envs=makes_envs)
@@ -120,9 +120,9 @@ def shipped_experiment(
     The experiment's attribute ``origin`` distinguishes the two cases.
 
     Args:
-        algorithm: The algorithm's name, in any case.
-        env: The env as in a spec: an id, or a mapping such as for a multi-agent world.
-        overrides: Texts ``path=value`` that override the experiment.
+        algorithm: The algorithm's name, in upper or lower case.
+        env: The env as in a spec: an id, or a mapping, for example for a multi-agent world.
+        overrides: Strings ``path=value`` that override the experiment.
         max_trials: Maximum number of trials.
         makes_envs: Whether to create the env once, to check that the algorithm supports its actions.
 
@@ -151,7 +151,7 @@ def shipped_experiment(
 
 
 def default_name(env: str, algorithm: str) -> str:
-    """Default name of an experiment that is not from a file: the env's name, without its module, and the algorithm.
+    """Default name of an experiment that does not come from a file: the env's name, without module, and the algorithm.
 
     Examples:
         >>> default_name("tank:Tank", "ppo"), default_name("ALE/Pong-v5", "dqn"), default_name("lab:Arm", "lab:AWR")
@@ -178,7 +178,7 @@ def _shipped_config(name: Path) -> Path | None:
 
 
 def tuned_spec(algorithm: str, env: Any) -> Path | None:
-    """Path of the shipped spec file tuned for an algorithm on an env, None if there is none."""
+    """Path of the shipped spec file that is tuned for an algorithm on an env; None if there is none."""
     for path in [path for path in shipped_configs() if path.parent.name not in NOT_FOR_AN_ENV]:
         if any(_is_tuned_for(entry, algorithm, env) for entry in _experiments_of(read_document(path)).data.values()):
             return path

@@ -1,4 +1,4 @@
-"""Loggers that send a trial's results to Weights & Biases, MLflow or custom classes; and their settings."""
+"""Loggers that send a trial's results to Weights & Biases, MLflow or a custom class, and their settings."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class TrialLogger(ABC):
         """Starts or continues the service's record of the trial.
 
         Args:
-            trial: The trial as in its `spec.yaml`: `name`, `experiment`, `algorithm`, `env`, `config`, `seed`, the
-                varying settings `params`, and more.
+            trial: The trial as it is in its `spec.yaml`: `name`, `experiment`, `algorithm`, `env`, `config`, `seed`,
+                the varying settings `params`, and more.
             directory: The trial's directory.
-            known_as: The service's id of the trial from an earlier start, None for a new trial.
+            known_as: The service's id for the trial from an earlier start; None for a new trial.
 
         Returns:
-            The service's id of the trial.
+            The service's id for the trial.
         """
 
     @abstractmethod
     def log(self, row: Mapping[str, Any]) -> None:
-        """Logs a result row: metric values by name, None for missing ones."""
+        """Logs a result row: metric values by name, with None for missing values."""
 
     @abstractmethod
     def finish(self, status: str) -> None:
         """Logs the trial's status when it ends or pauses in this process, and delivers all pending results.
 
         Args:
-            status: `TERMINATED`, `ERROR`, `INTERRUPTED`, or `PAUSED` where a scheduler continues the trial later.
+            status: `TERMINATED`, `ERROR`, `INTERRUPTED`, or `PAUSED` if a scheduler will continue the trial later.
         """
 
 
@@ -60,7 +60,7 @@ def make_logger(path: str, settings: Mapping[str, Any]) -> TrialLogger:
 
     Raises:
         UsageError: The class does not exist, lacks a method, or does not accept the arguments.
-        UserCodeError: The module raises while it is imported.
+        UserCodeError: The module raises an exception while it is imported.
     """
     found = load_object(path, "logger")
     if not (isinstance(found, type) and issubclass(found, TrialLogger)):
@@ -74,7 +74,7 @@ def make_logger(path: str, settings: Mapping[str, Any]) -> TrialLogger:
 
 
 class WandbConfig(ConfigModel):
-    """Settings of the Weights & Biases logger; each trial is a W&B run."""
+    """Settings for the Weights & Biases logger; each trial is a W&B run."""
 
     project: NonEmptyText | None = None
     """W&B project in which the trials are logged; null for the experiment's name."""
@@ -88,7 +88,7 @@ class WandbConfig(ConfigModel):
 
 
 class MlflowConfig(ConfigModel):
-    """Settings of the MLflow logger; each trial is an MLflow run."""
+    """Settings for the MLflow logger; each trial is an MLflow run."""
 
     tracking_uri: NonEmptyText | None = None
     """Tracking URI of an MLflow server or database, such as http://localhost:5000; null for
@@ -98,9 +98,9 @@ class MlflowConfig(ConfigModel):
 
 
 class LoggersConfig(ConfigModel):
-    """Settings of loggers: a list of names ``[wandb]``, or ``{wandb: {project: walkers}}``; never credentials.
+    """Settings for loggers: a list of names ``[wandb]``, or ``{wandb: {project: walkers}}``; never credentials.
 
-    ``my_lab.csv:CsvLogger`` names a custom class; its arguments are given as a mapping below the name.
+    ``my_lab.csv:CsvLogger`` names a custom class; its arguments follow as a mapping below the name.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -28,13 +28,13 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class OnMachine:
-    """Spec entry in which the settings of the selected machine have been moved into `config`.
+    """Spec entry after the settings for the selected machine were moved into `config`.
 
     Attributes:
         entry: The entry, without the keys for machines.
-        mistakes: Mistakes in these keys.
-        machine: Name of the machine, "" for none.
-        settings: Names of the settings that have been moved into `config`.
+        mistakes: Mistakes in the keys for machines.
+        machine: Name of the selected machine; "" if none is selected.
+        settings: Names of the settings that were moved into `config`.
     """
 
     entry: Mapping[str, Any]
@@ -54,7 +54,7 @@ class OnMachine:
 
 
 def on_machine(data: Mapping[str, Any]) -> OnMachine:
-    """Moves the settings of the entry's selected `machine` into the entry's `config`.
+    """Moves the settings for the entry's selected `machine` into the entry's `config`.
 
     Args:
         data: The entry as written.

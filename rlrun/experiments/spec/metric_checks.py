@@ -30,12 +30,12 @@ _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 def reported_metrics(
     learns: Policies, *, in_world: bool, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
 ) -> tuple[list[Metric], list[Metric]]:
-    """Metrics that a training reports, and metrics that its evaluations report; starts no process and no env.
+    """Metrics that training reports, and metrics that evaluations report; starts neither processes nor envs.
 
     Args:
         learns: The policies.
         in_world: Whether the policies act in a multi-agent world.
-        hooks: Settings of each hook by its import path.
+        hooks: Settings of each hook, by import path.
     """
     measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS, *OTHER_KIND_METRICS]
     if in_world:
@@ -48,12 +48,12 @@ def reported_metrics(
 def check_metrics(
     data: Mapping[str, Any], learns: Policies, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
 ) -> list[Mistake]:
-    """Validates that every metric named in a spec entry is reported by the training.
+    """Validates that every metric named in a spec entry is reported by training.
 
     Args:
         data: The entry as written.
         learns: The policies, with default settings in place of invalid ones.
-        hooks: Settings of each hook by its import path.
+        hooks: Settings of each hook, by import path.
 
     Returns:
         Mistakes, with locations in the entry.

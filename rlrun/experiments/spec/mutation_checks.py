@@ -1,7 +1,6 @@
 """Validation of the hyperparameters that a population mutates (pbt's mutations, pb2's bounds).
 
-The checks parse the entry as written instead of typed settings, so that other mistakes in the entry do not prevent
-them.
+The checks parse the entry as written instead of typed settings, so they also work if the entry has other mistakes.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _PATHS_OF_POLICIES = "; for a setting of a policy, write the whole path, such as
 
 
 def check_mutations(entry: Mapping[str, Any], parts: Sequence[Part]) -> list[Mistake]:
-    """Validates the mutated settings of PBT and PB2: existence, sampled values, and initial values in the search space.
+    """Validates the settings that PBT and PB2 mutate: that they exist, and that sampled and initial values are valid.
 
     The syntax of search spaces and ranges is validated separately, by the types of the scheduler's settings.
 

@@ -1,4 +1,4 @@
-"""Command-line overrides ``--set path=value`` of spec files, applied before validation."""
+"""Command-line overrides for spec files, ``--set path=value``, applied before validation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rlrun.experiments.spec.yaml_source import Document, parse_value
 def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], keys: Sequence[str]) -> list[Problem]:
     """Applies ``path=value`` overrides to spec documents; the last override of a path wins.
 
-    A path begins with an experiment's name, or applies to every experiment: ``config.lr``, ``cartpole-ppo.config.lr``.
-    In an entry with stages, a path applies to all stages that have the setting; ``stages.NAME.config.lr`` selects one.
-    Missing mappings are created. Whether a path exists is validated with the entry, whose mistakes then name the
-    override instead of a file.
+    A path may begin with an experiment's name; otherwise it applies to every experiment: ``config.lr``,
+    ``cartpole-ppo.config.lr``. In an entry with stages, a path applies to all stages that have the setting;
+    ``stages.NAME.config.lr`` selects one. Missing mappings are created. Validation of the entry finds paths that do not
+    exist; such mistakes name the override instead of a file.
 
     Args:
         documents: Documents whose data maps experiment names to entries; changed in place.
-        overrides: Texts ``path=value``.
+        overrides: Strings ``path=value``.
         keys: Valid keys of an experiment's entry.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Search spaces of hyperparameters in a spec: grids and distributions.
+"""Search spaces for hyperparameters in a spec: grids and distributions.
 
 A search space is a mapping with one key, its kind: ``{grid_search: [1e-3, 3e-4]}``, ``{uniform: [0.9, 0.999]}``.
 """
@@ -29,7 +29,7 @@ class Kind:
     Attributes:
         name: Name of the kind in a spec.
         parameters: Names of the numeric arguments; empty for a list of choices.
-        draw: Samples a value, given a random generator and the arguments.
+        draw: Function that samples a value, given a random generator and the arguments.
         meaning: One sentence for messages, documentation and the JSON Schema.
         whole: Whether arguments and samples are integers.
         positive: Whether the lower bound must be positive, for logarithmic scales.
@@ -50,7 +50,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Search space of one setting: a kind with arguments.
+    """Search space for one setting: a kind with arguments.
 
     Attributes:
         kind: Kind of search space.
@@ -62,14 +62,13 @@ class SearchSpace:
 
     @property
     def is_grid(self) -> bool:
-        """Whether this space is a grid search, which has trials for every value, instead of a random space."""
+        """Whether this space is a grid search, in which every value gets trials, rather than a random space."""
         return self.kind.name == "grid_search"
 
     def probes(self) -> Iterator[tuple[Location, Any]]:
-        """Yields test values that the searched setting must accept, each with its location within the search space.
+        """Yields test values that the setting must accept, each with its location within the search space.
 
-        The test values are all choices, or both bounds and a value between them (with the location of the space
-        itself).
+        The test values are all choices, or else both bounds and a value between them, located at the space itself.
         """
         name, arguments = self.kind.name, self.arguments
         if not self.kind.parameters:
@@ -93,7 +92,7 @@ class SearchSpace:
         return self.kind.draw(generator, *self.arguments)
 
     def fitted(self, value: float) -> float:
-        """Projects a number onto the search space by clipping and quantization; normal distributions have no bounds."""
+        """Projects a number onto the search space by clipping (except for normal distributions) and quantization."""
         if self.kind.name == "normal":
             return value
         low, high = self.arguments[:2]
@@ -116,12 +115,12 @@ class SearchSpace:
 
 
 def multiples(low: float, high: float, q: float) -> tuple[int, int]:
-    """First and last integer k such that low <= k * q <= high for the quantization step q, up to rounding errors."""
+    """First and last integer k with low <= k * q <= high, where q is the quantization step, up to rounding errors."""
     return math.ceil(low / q - 1e-9), math.floor(high / q + 1e-9)
 
 
 def multiple(k: int, q: float) -> float:
-    """Multiple k * q of the quantization step q: an integer for integer q, otherwise without floating-point noise."""
+    """Multiple k * q of the quantization step q: an integer if q is one, otherwise free of floating-point noise."""
     return k * q if isinstance(q, int) else float(f"{k * q:.12g}")
 
 
@@ -198,7 +197,7 @@ def find_spaces(data: Any, location: Location = ()) -> tuple[dict[Location, Sear
 
     Args:
         data: Data of a spec.
-        location: Location of the data in the spec, prefixed to all returned locations.
+        location: Location of the data in the spec, which is prefixed to all returned locations.
 
     Returns:
         The valid search spaces by location, and the mistakes in invalid ones.

@@ -33,8 +33,8 @@ class CheckedSeats:
     Attributes:
         mistakes: Mistakes, with locations in the entry.
         sections: Each seat and the league as written.
-        seats: The seats, with default settings in place of wrong ones.
-        league: The league, with default settings in place of wrong ones.
+        seats: The seats, with default settings in place of invalid ones.
+        league: The league, with default settings in place of invalid ones.
     """
 
     mistakes: list[Mistake] = field(default_factory=list)
@@ -47,12 +47,12 @@ def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequ
     """Validates a spec entry's seats (roles of frozen opponents) and league.
 
     Args:
-        entry: The entry as written, a league without settings as {}.
+        entry: The entry as written; a league without settings is {}.
         policies: Names of the entry's policies.
-        trained: Names of the policies that learn, at least one.
+        trained: Names of the policies that learn; at least one.
 
     Raises:
-        UserCodeError: A scripted opponent's module raises while it is imported.
+        UserCodeError: A scripted opponent's module raises an exception while it is imported.
     """
     written = entry.get("seats")
     if "seats" not in entry:
@@ -105,7 +105,7 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
 
 
 def opponent_mistakes(learns: Policies, env: EnvConfig) -> list[Mistake]:
-    """Finds opponents' checkpoints whose observation or action space differs from that of the agents they control.
+    """Finds opponents' checkpoints whose spaces differ from those of the agents that the opponents control.
 
     Creates the world for the check.
 

@@ -1,7 +1,7 @@
 """Validation of a config or env section of an experiment, in which search spaces may replace values.
 
-The section is validated once with the first value of every search space. Then it is validated once for every other
-listed value or bound of a search space, and mistakes are reported at that value's position.
+The section is validated first with the first value of every search space, and then once for every other listed value or
+bound of a search space. Mistakes are reported at the position of the value that causes them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WHOLE_KINDS = {
 
 
 class UnusableEnv(Mistake):
-    """Problem of a valid env setting: the env requires a package that is not installed."""
+    """Problem with a valid env setting: the env requires a package that is not installed."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def check_section(
     Args:
         model: Config class of the section.
         data: The section as written.
-        location: Location of the section in the experiment, prefixed to the locations of mistakes and spaces.
-        further: Additional check of a valid section; its locations are relative to the section.
+        location: Location of the section in the experiment, which is prefixed to the locations of mistakes and spaces.
+        further: Additional check for a valid section; returns locations relative to the section.
         algorithm: Name of the configured algorithm; "" for other sections.
     """
     spaces, mistakes = find_spaces(data, location)
@@ -117,7 +117,7 @@ def _searched_rates(value: ConfigModel, chosen: Iterable[Location], location: Lo
 
 
 def refusals(location: Location, check: Callable[[], object], *, at_key: bool = False) -> list[Mistake]:
-    """Calls a validation function; returns the error that it raises as a list of one mistake, [] without an error.
+    """Calls a validation function, and returns the error that it raises as a list of one mistake; [] if it raises none.
 
     The mistake has the given location in the spec entry.
     """
@@ -139,7 +139,7 @@ def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]
 
 
 def overlaps(location: Location, others: Sequence[Location]) -> bool:
-    """Whether a location is a prefix of another location, or the reverse."""
+    """Whether one of two locations is a prefix of the other."""
     return any(location == other[: len(location)] or other == location[: len(other)] for other in others)
 
 

@@ -1,4 +1,4 @@
-"""Access to single settings of a trial by their path below `config`, such as ``model.activation``.
+"""Access to individual settings of a trial by their path below `config`, such as ``model.activation``.
 
 Settings of a world's policies have full paths, such as ``policies.prey.config.lr``.
 """
@@ -20,11 +20,11 @@ def settings_of(trial: TrialSpec, paths: tuple[str, ...]) -> dict[str, Any]:
 
 
 def with_settings(trial: TrialSpec, values: Mapping[str, Any]) -> TrialSpec:
-    """Copies a trial with new values of some settings, in both `config` and `params`.
+    """Copies a trial with new values for some settings, in both `config` and `params`.
 
     Args:
         trial: The trial.
-        values: New values by path.
+        values: New values, by path.
 
     Raises:
         SpecError: The values are not valid.

@@ -16,7 +16,7 @@ STAGES = "stages"
 
 
 class BeginsConfig(ConfigModel):
-    """Settings for a start from an earlier experiment: each seed continues from the final state of the same seed."""
+    """Settings for starting from an earlier experiment: each seed continues from the final state of the same seed."""
 
     after: NonEmptyText
     """Earlier experiment of the same run whose final weights and filters each seed starts with."""
@@ -64,8 +64,8 @@ class Stage:
 def stages_of(name: str, entry: Mapping[str, Any]) -> tuple[list[Stage], list[Mistake]]:
     """Expands a spec entry with stages to one entry per stage, in order.
 
-    A stage inherits the keys of the outer entry that it does not have itself. Each stage but the first starts after the
-    previous one.
+    A stage inherits the keys of the outer entry that it does not set itself. Each stage except the first starts after
+    the previous one.
 
     Args:
         name: Name of the entry.

@@ -1,4 +1,4 @@
-"""Stop criteria of a trial: bounds on metrics, and a plateau of a metric."""
+"""Stop criteria for a trial: bounds on metrics, and a plateau of a metric."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlateauConfig(ConfigModel):
 
 
 class StopConfig(ConfigModel):
-    """Stop criteria, such as ``{env_steps: 100_000, episode_return_mean: 475}``: the first reached ends a trial."""
+    """Stop criteria, such as ``{env_steps: 100_000, episode_return_mean: 475}``: the first one reached ends a trial."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, float] = Field(init=False)
@@ -50,7 +50,7 @@ class StopConfig(ConfigModel):
 
     @property
     def bounds(self) -> dict[str, float]:
-        """Bound of each metric at which the trial stops."""
+        """Bounds at which the trial stops, by metric."""
         return dict(self.__pydantic_extra__)
 
     @model_serializer(mode="wrap")
@@ -59,7 +59,7 @@ class StopConfig(ConfigModel):
 
 
 def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("config",)) -> tuple[Any, list[Mistake]]:
-    """Replaces ``end`` in schedules by the run's length, taken from the stop criteria.
+    """Replaces ``end`` in schedules with the run's length, taken from the stop criteria.
 
     Args:
         config: Settings as written; search spaces may hold schedules.
@@ -68,7 +68,7 @@ def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("confi
         where: Location of the settings in the entry.
 
     Returns:
-        The settings, and a mistake for each ``end`` if the run's length is not known.
+        The settings, and one mistake per ``end`` if the run's length is not known.
 
     Examples:
         >>> with_run_length({"lr": [[0, 1e-3], ["end", 0]]}, {"env_steps": 5000}, "env_steps")
@@ -98,9 +98,9 @@ def env_steps_at_stop(stop: float, per_update: int, per_iteration: int) -> int:
     """Number of env steps at which a run actually ends: its stop criterion rounded up to whole updates and iterations.
 
     Args:
-        stop: Env steps of the stop criterion.
-        per_update: Env steps between two updates.
-        per_iteration: Minimum of env steps per iteration.
+        stop: Number of env steps in the stop criterion.
+        per_update: Number of env steps between two updates.
+        per_iteration: Minimum number of env steps per iteration.
 
     Examples:
         >>> env_steps_at_stop(400, per_update=256, per_iteration=1000), env_steps_at_stop(512, 256, 0)

@@ -52,7 +52,7 @@ def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) ->
 
 
 def member_name(index: int, trials: int, population: int, member: int) -> str:
-    """Name of a population member's trial; it omits the settings, since they mutate during the run.
+    """Name of a population member's trial; omits the settings, since they change during the run.
 
     Args:
         index: The trial's number, from 0.

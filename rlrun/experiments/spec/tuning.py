@@ -26,9 +26,9 @@ from rlrun.experiments.spec.search_space import KINDS, SearchSpace, find_spaces,
 
 
 class OneOf(ConfigModel):
-    """Tagged union: a mapping from one choice to that choice's settings; a bare name means default settings.
+    """Tagged union: a mapping from the chosen name to its settings; a bare name means default settings.
 
-    Subclasses have a field for each choice; its type is the choice's settings or None, its default None.
+    Subclasses have one field per choice, whose type is the choice's settings or None, and whose default is None.
 
     Attributes:
         what: Name of the setting in messages, such as "scheduler".
@@ -75,7 +75,7 @@ class OneOf(ConfigModel):
 
     @override
     def replace(self, **changes: Any) -> Self:
-        """Copies this union (a choice and its settings) with another choice or other settings, and validates the copy.
+        """Copies this union (a choice and its settings) with changes, and validates the copy.
 
         Raises:
             SpecError: A change is not valid.
@@ -184,7 +184,7 @@ class _Limited(_Timed, _RankingSettings):
 
 
 class AshaConfig(_Limited):
-    """Settings of asynchronous successive halving (ASHA): a trial that is not among the best at a rung stops."""
+    """Settings for asynchronous successive halving (ASHA): a trial that is not among the best at a rung stops."""
 
     grace_period: PositiveFloat | None = None
     """First rung, in units of `time_attr`; no trial stops before it. null for `max_t / reduction_factor**2`."""
@@ -200,7 +200,7 @@ class AshaConfig(_Limited):
 
 
 class HyperBandConfig(_Limited):
-    """Settings of HyperBand: successive halving in which the trials of a bracket wait for each other at rungs."""
+    """Settings for HyperBand: successive halving in which the trials of a bracket wait for each other at rungs."""
 
     grace_period: PositiveFloat | None = None
     """Lower bound of the first rung of each bracket, in units of `time_attr`. null for
@@ -214,11 +214,11 @@ class HyperBandConfig(_Limited):
 
 
 class BohbConfig(HyperBandConfig):
-    """Settings of HyperBand as BOHB's scheduler, which passes trials' scores at each rung to the searcher `bohb`."""
+    """Settings for HyperBand as BOHB's scheduler, which passes trials' scores at each rung to the searcher `bohb`."""
 
 
 class MedianConfig(_Timed, _RankingSettings):
-    """Settings of the median stopping rule: a trial stops if its best score is below the others' median."""
+    """Settings for the median stopping rule: a trial stops if its best score is below the others' median."""
 
     grace_period: PositiveFloat | None = None
     """Minimum progress before a trial can be stopped, in units of `time_attr`; null for a tenth of stop[time_attr]."""
@@ -229,7 +229,7 @@ class MedianConfig(_Timed, _RankingSettings):
         """Minimum progress of a trial before the median rule can stop it, in units of `time_attr`.
 
         Raises:
-            KeyError: Neither `grace_period` nor `stop` sets a value, which validation excludes.
+            KeyError: Neither `grace_period` nor `stop` sets a value, which validation rules out.
         """
         return stop[self.time_attr] / 10 if self.grace_period is None else self.grace_period
 
@@ -270,7 +270,7 @@ class _Population(_RankingSettings):
 
 
 class PbtConfig(_Population):
-    """Settings of population-based training (PBT, arXiv:1711.09846): the worst trials copy the best, then explore."""
+    """Settings for population-based training (PBT, arXiv:1711.09846): the worst trials copy the best, then explore."""
 
     mutations: Mutations = Field(examples=[MUTATIONS_EXAMPLE])
     """Search spaces of the mutated hyperparameters, by path below `config`. Initial values that `config` does not set
@@ -288,7 +288,7 @@ class PbtConfig(_Population):
 
 
 class Pb2Config(_Population):
-    """Settings of population-based bandits (PB2, arXiv:2002.02518): PBT with a Gaussian process bandit."""
+    """Settings for population-based bandits (PB2, arXiv:2002.02518): PBT with a Gaussian process bandit."""
 
     bounds: Bounds = Field(examples=[BOUNDS_EXAMPLE])
     """Ranges `[low, high]` of the mutated hyperparameters, by path below `config`. Initial values that `config` does
@@ -330,7 +330,7 @@ class SchedulerConfig(OneOf):
 
     @property
     def time_attr(self) -> str:
-        """Result column by which the chosen scheduler measures the training progress of trials."""
+        """Result column with which the chosen scheduler measures the trials' training progress."""
         return self.settings.time_attr
 
     @property
@@ -340,7 +340,7 @@ class SchedulerConfig(OneOf):
 
 
 class ModelSearchConfig(_RankingSettings):
-    """Settings of a model-based searcher, which suggests configurations from a model of the scores so far."""
+    """Settings for a model-based searcher, which suggests configurations using a model of the scores so far."""
 
     max_concurrent: PositiveInt | None = None
     """Maximum number of configurations that run at once; with fewer, the model learns more from each. null for as many
@@ -350,7 +350,7 @@ class ModelSearchConfig(_RankingSettings):
 
 
 class RandomSearchConfig(ConfigModel):
-    """Random and grid search, the default searcher, without settings."""
+    """Random and grid search, the default searcher, which has no settings."""
 
 
 class SearcherConfig(OneOf):
@@ -372,7 +372,7 @@ class SearcherConfig(OneOf):
 
 
 class FailureConfig(ConfigModel):
-    """Settings of restarts after failures."""
+    """Settings for restarts after failures."""
 
     max_restarts: NonNegativeInt = 0
     """Maximum number of restarts of a trial from its newest checkpoint."""

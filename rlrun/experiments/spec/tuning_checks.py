@@ -1,4 +1,4 @@
-"""Validation of a spec entry's scheduler and searcher: against search spaces, config, stop criteria and each other."""
+"""Validation of a spec entry's scheduler and searcher against search spaces, config, stop criteria and each other."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ class Document:
         file: The file, as named by the user.
         values: Source positions of values by location in the data.
         keys: Source positions of mapping keys, by location of the values.
-        problems: Problems of the file beyond its syntax (duplicate keys, tags); such parts are omitted from the data.
+        problems: Problems in the file other than syntax errors (duplicate keys, tags); such parts are left out of the
+            data.
     """
 
     data: Any
@@ -57,7 +58,7 @@ class Document:
     def place(self, location: Location, *, at_key: bool = False) -> Place:
         """Source position of a value or of its key in the YAML file.
 
-        A value that is not in the file has the position of its parent: a bare value in place of a mapping (``env:
+        A value that is not in the file gets the position of its parent: a bare value in place of a mapping (``env:
         CartPole-v1`` for the id), or the key of the mapping in which it is missing.
         """
         places = (self.keys, self.values) if at_key else (self.values, self.keys)
@@ -69,7 +70,7 @@ class Document:
         return self.place(location[:-1], at_key=isinstance(self.value(location[:-1]), dict | list))
 
     def value(self, location: Location) -> Any:
-        """Value at a location of the data, None if missing."""
+        """Value at a location in the data; None if it is missing."""
         value = self.data
         for step in location:
             try:

@@ -1,4 +1,4 @@
-"""Detection of changes that other code, such as an env's, has made to process state or files that rlrun needs."""
+"""Detection of changes that other code, such as an env, has made to process state or files that rlrun needs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _TICK_S = 0.001
 
 
 def failure_of_altered_process(error: Exception, directory: Path | None = None) -> TrainingFailed | None:
-    """Creates the failure of a trial whose env or other code has changed process state or removed files; None if not.
+    """Creates the failure of a trial if its env or other code changed process state or removed files; else None.
 
-    The failure lists what has changed; the exception is probably a consequence.
+    The failure lists what has changed, which probably caused the exception.
 
     Args:
         error: The exception, raised in rlrun or in a library that it uses.
@@ -37,7 +37,7 @@ def require_elapsed(seconds: float) -> None:
     """Checks that the measured duration of an iteration is positive, since user code may have stopped the clock.
 
     Args:
-        seconds: Duration of the iteration by `time.perf_counter`.
+        seconds: Duration of the iteration, measured with `time.perf_counter`.
 
     Raises:
         TrainingFailed: The duration is not positive.

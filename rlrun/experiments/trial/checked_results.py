@@ -1,4 +1,4 @@
-"""Integrity checks of a trial's result rows against trial.json and checkpoints, and truncation of rows on a resume."""
+"""Integrity checks of a trial's result rows against trial.json and checkpoints, and truncation of rows on resume."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Truncation:
 
     Attributes:
         rows_cut: Rows of later iterations that were removed.
-        damage: Damage and repair of the earlier rows, one sentence each.
+        damage: Sentences that describe damage to earlier rows, and how it was repaired.
     """
 
     rows_cut: int = 0
@@ -45,8 +45,8 @@ class CheckedResults:
     """Result rows of a trial, checked against trial.json and checkpoints.
 
     Attributes:
-        rows: The rows by ascending iteration; altered or missing rows are taken from checkpoints if possible.
-        damage: Damage found, one sentence each.
+        rows: The rows, in ascending order of iteration; altered or missing rows are taken from checkpoints if possible.
+        damage: Sentences that describe the damage found.
         names: Names of all metrics in the rows.
         size: Length of result.json in bytes, up to the end of the last requested row.
     """
@@ -73,7 +73,7 @@ def check_results(
         directory: The trial's directory.
         last_iteration: The last iteration whose row must exist.
         known: Results by iteration from the trial's checkpoints.
-        record: The content of trial.json; None if trial.json is untrusted.
+        record: The content of trial.json; None if trial.json cannot be trusted.
         metrics: Metrics to return in addition to the iteration; None for all.
     """
     file = directory / RESULT_FILE
@@ -111,7 +111,7 @@ class _RowChecks:
         Args:
             file: Path of the result.json, for messages.
             checkpointed: Rows by iteration from the trial's checkpoints.
-            record: The content of trial.json; None if trial.json is untrusted.
+            record: The content of trial.json; None if trial.json cannot be trusted.
         """
         self._file = file
         self._checkpointed = checkpointed
@@ -170,16 +170,17 @@ def truncate_results(
     known: Mapping[int, Mapping[str, Any]] | None = None,
     record: TrialRecord | None = None,
 ) -> Truncation:
-    """Truncates result.json after an iteration and rewrites progress.csv from it, each file atomically.
+    """Truncates result.json after an iteration, and rewrites progress.csv from it; each file is replaced atomically.
 
     Rows that are damaged, altered or missing are reported, and restored from checkpoints where possible; a copy of the
-    former file is kept. Event files are not truncated; the next event file makes TensorBoard ignore the removed steps.
+    original file is kept. Event files are not truncated; instead, the next event file makes TensorBoard ignore the
+    removed steps.
 
     Args:
         directory: The trial's directory.
         after_iteration: The last iteration to keep.
         known: Results by iteration from the trial's checkpoints.
-        record: Content of trial.json; None if trial.json is untrusted.
+        record: Content of trial.json; None if trial.json cannot be trusted.
     """
     file = directory / RESULT_FILE
     checked = check_results(directory, after_iteration, known=known, record=record, metrics=())

@@ -1,4 +1,4 @@
-"""Divergence detection: NaN or infinity after an iteration, with a checkpoint of the parameters from before it."""
+"""Divergence detection: finds NaN or infinity after an iteration, and saves the parameters from before it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _OF_POLICY = re.compile(r"^policies/[^/]+/")
 
 
 class Diverged(TrainingFailed):
-    """Error for training that has diverged, with NaN or infinity in a loss statistic or parameter."""
+    """Error for training that has diverged, that is, a loss statistic or parameter is NaN or infinite."""
 
 
 class DivergenceGuard:
-    """Divergence check after each iteration, which keeps a copy of the policies' parameters from before the iteration.
+    """Checks for divergence after each iteration, and keeps a copy of the parameters from before the iteration.
 
     Args:
-        training: A started training.
+        training: A started `Training`.
     """
 
     def __init__(self, training: Training) -> None:
@@ -61,10 +61,10 @@ class DivergenceGuard:
         }
 
     def refuse_divergence(self, result: Mapping[str, Any], spec: dict[str, Any], failed: Path) -> None:
-        """Raises `Diverged` for NaN or infinity, after saving a checkpoint of the parameters from before the iteration.
+        """Raises `Diverged` on NaN or infinity, after saving the parameters from before the iteration as a checkpoint.
 
         Args:
-            result: The training's result of the iteration.
+            result: Result of the iteration.
             spec: The resolved trial.
             failed: Directory for the checkpoint.
 
@@ -87,7 +87,7 @@ class DivergenceGuard:
         """Message about the first non-finite loss statistic or parameter; None if all are finite.
 
         Args:
-            result: The training's result of the iteration.
+            result: Result of the iteration.
         """
         for name, value in result.items():
             own = _OF_POLICY.sub("", name)
@@ -100,7 +100,7 @@ class DivergenceGuard:
         return f"a parameter of the policy{whose} is not finite"
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Content of a diverged training's checkpoint: parameters from before the iteration, other state from after.
+        """Content of the checkpoint after divergence: parameters from before the iteration, other state from after it.
 
         The state includes the learner's last batch as `last_batch`, by policy if there are several.
 

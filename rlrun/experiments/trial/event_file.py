@@ -1,7 +1,7 @@
 """TensorBoard event files, written without the tensorboard package.
 
-An event file is a sequence of records, each of which is framed with checksums (TFRecord) and holds one `Event` message
-of tensorboard/compat/proto/event.proto. The few fields that scalars and hyper-parameters need are encoded here:
+An event file is a sequence of records, each framed with checksums (TFRecord), that hold one `Event` message each, as
+defined in tensorboard/compat/proto/event.proto. The few fields that scalars and hyper-parameters need are encoded here:
 importing TensorBoard's own writer takes 0.24 s, starts a thread per file, and ties a run to one version of protobuf.
 """
 
@@ -35,11 +35,11 @@ class EventFile:
     """Writer of one TensorBoard event file; TensorBoard merges the event files of a directory, ordered by name."""
 
     def __init__(self, directory: Path, first_step: int) -> None:
-        """Creates a new event file, ordered after the existing ones of the directory.
+        """Creates a new event file, ordered after the existing ones in the directory.
 
         Args:
             directory: The trial's directory.
-            first_step: First step of this file; TensorBoard discards this and later steps of earlier files.
+            first_step: First step of this file; from earlier files, TensorBoard discards this step and later ones.
         """
         earlier = (int(path.name.split(".")[-2]) for path in directory.glob(f"{FILE_PATTERN}.rlrun"))
         number = max(earlier, default=-1) + 1  # not their count: the user may have removed some
@@ -56,7 +56,7 @@ class EventFile:
         self._write(_field(_SUMMARY, values), step)
 
     def add_hyperparameters(self, step: int, values: Mapping[str, Any], group: str) -> None:
-        """Writes the trial's hyperparameters for TensorBoard's HPARAMS tab, which shows them next to the scalars.
+        """Writes the trial's hyperparameters to TensorBoard's HPARAMS tab, which shows them next to the scalars.
 
         Args:
             step: Step of the summary.

@@ -1,4 +1,4 @@
-"""Result files of a trial: a row per iteration in result.json, progress.csv and TensorBoard event files.
+"""Result files of a trial: one row per iteration in result.json, progress.csv and TensorBoard event files.
 
 result.json is authoritative: strict JSON, one object per line, in which missing and non-finite numbers are null. The
 other two files are derived from it, and contain at most about one row per second of training.
@@ -77,7 +77,7 @@ def read_last_row(directory: Path) -> Row | None:
     """Loads the newest row of a trial's result.json, in time independent of the file's length.
 
     Returns:
-        The last complete row, or None without any.
+        The last complete row, or None if there is none.
     """
     try:
         file = (directory / RESULT_FILE).open("rb")
@@ -88,9 +88,9 @@ def read_last_row(directory: Path) -> Row | None:
 
 
 def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
-    """Maximum of a metric over result rows, None if no row has a value of the metric.
+    """Maximum of a metric over result rows; None if no row has a value for the metric.
 
-    Rows without a value, such as those of iterations without an evaluation, are skipped.
+    Rows without a value, such as those for iterations without an evaluation, are skipped.
 
     Examples:
         >>> best_value([{"score": None}, {"score": 3.0}, {"score": -1.0}, {}], "score")
@@ -123,12 +123,12 @@ class ResultWriter:
     """Writer of a trial's result files; rows are flushed to the operating system before `write` returns."""
 
     def __init__(self, directory: Path, hyperparameters: Mapping[str, Any] | None = None) -> None:
-        """Opens the result files to append after existing rows; new files are created with the first row.
+        """Opens the result files for appending after existing rows; new files are created with the first row.
 
         Args:
             directory: The trial's directory, which exists.
-            hyperparameters: Hyperparameters for TensorBoard's HPARAMS tab, by name. Trials of a run with equal ones
-                share a line there.
+            hyperparameters: Hyperparameters for TensorBoard's HPARAMS tab, by name. Trials of a run with equal
+                hyperparameters share a line there.
         """
         self.directory = directory
         self._hyperparameters = hyperparameters
@@ -141,10 +141,10 @@ class ResultWriter:
         self._size = 0
 
     def write(self, result: Mapping[str, Any]) -> Row:
-        """Appends a result row to result.json, and to the derived files if a row is due there or has a new metric.
+        """Appends a result row to result.json, and to the derived files if one is due or the row has a new metric.
 
         Args:
-            result: Metrics by name, with `iteration` and `env_steps` among them.
+            result: Metrics by name, including `iteration` and `env_steps`.
 
         Returns:
             The row as written to result.json.
@@ -267,7 +267,7 @@ def json_line(row: Row) -> bytes:
 
 
 def is_due(row: Row, last: Row) -> bool:
-    """Whether progress.csv and TensorBoard get a row: one per second of training, and each row with a new metric.
+    """Whether a row is due in progress.csv and TensorBoard: one per second of training, and each row with a new metric.
 
     Examples:
         >>> last = {"time_total_s": 5.0}

@@ -16,7 +16,7 @@ _IN_EVALUATION = "Evaluations always run in the trial's own process, regardless 
 
 
 def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
-    """Message about a trial's process that ended without an exception, probably by a crash in an env's native code.
+    """Message about a trial's process that ended without an exception, probably a crash in an env's native code.
 
     Args:
         who: Beginning of the message, such as "the process ended".
@@ -24,7 +24,7 @@ def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -
         steps_envs: Whether the trial's own process steps the training envs.
 
     Returns:
-        The message, "" if no env can be the cause.
+        The message; "" if no env can be the cause.
     """
     if stepped is not None:
         when, advice = ("while stepping", _IN_TRAINING) if stepped.in_training else ("during", _IN_EVALUATION)
@@ -40,14 +40,14 @@ class Resumption:
         checkpoint: The restored checkpoint; None if no checkpoint existed and the trial restarted.
         iteration: The iteration of the checkpoint.
         skipped: Newer checkpoints that could not be used.
-        rows_cut: Number of removed result rows of later iterations, which are recomputed.
+        rows_cut: Number of removed result rows from later iterations, which are computed again.
         env_slots_restarted: Number of envs that had to begin a new episode.
-        other_executor: Whether formerly compiled updates now run uncompiled, as the user allowed.
+        other_executor: Whether updates that were compiled now run uncompiled, because the user allowed it.
         other_kernels: Whether the updates' compiled kernels, the processor or the BLAS library have changed.
-        changed_files: Files of users' own modules, named by the settings, that have changed.
-        crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
-        unsaved: Parts of the state missing in the checkpoint, one clause each.
-        damage: Damage and repair of the results so far, one sentence each.
+        changed_files: Changed files of the user's own modules that the settings name.
+        crash: Message about the previous process if it ended without an exception and an env may be the cause; else "".
+        unsaved: Clauses that name the parts of the state which the checkpoint lacks.
+        damage: Sentences that describe damage to the results so far, and how it was repaired.
     """
 
     checkpoint: Path | None
@@ -70,7 +70,7 @@ class Resumption:
 
     @property
     def message(self) -> str:
-        """Message to the user about the resumption, with lines on a crash, skipped checkpoints and damage."""
+        """Message for the user about the resumption, including lines about a crash, skipped checkpoints and damage."""
         crash = [self.crash] if self.crash else []
         if self.checkpoint is None:
             return "\n".join(["no checkpoint was found: restarting from the beginning", *crash, *self.damage])

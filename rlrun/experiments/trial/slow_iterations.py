@@ -23,12 +23,12 @@ PROGRESS_FILE = ".progress"
 def slow_iterations_noted(
     loop: TrialLoop, note: Callable[[str], None], every_s: float = SLOW_ITERATION_S
 ) -> Iterator[None]:
-    """Context manager in which slow iterations report their progress from a separate thread.
+    """Context manager that reports the progress of slow iterations from a separate thread.
 
     Args:
         loop: The trial's training loop.
         note: Function that is called with each progress message.
-        every_s: Seconds between two messages; an iteration that is faster has none.
+        every_s: Seconds between two messages; a faster iteration sends none.
     """
     ended = threading.Event()
 
@@ -49,7 +49,7 @@ def slow_iterations_noted(
 
 
 def progress_text(loop: TrialLoop) -> str:
-    """Message on the progress within a trial's current iteration, such as its env steps and minibatches so far."""
+    """Message about progress within a trial's current iteration, such as its env steps and minibatches so far."""
     running = loop.training.running
     if running.iteration > loop.last_result.get("iteration", 0):
         return f"iteration {running.iteration}: evaluating"
@@ -59,11 +59,11 @@ def progress_text(loop: TrialLoop) -> str:
 
 
 class ProgressMessages:
-    """Reader of the progress messages that trials in other processes have written, for the driver.
+    """Reader with which the driver reads the progress messages of trials in other processes.
 
     Args:
         run: The run's directory.
-        every_s: Minimum number of seconds between two messages, whatever the number of trials.
+        every_s: Minimum number of seconds between two messages, no matter how many trials there are.
     """
 
     def __init__(self, run: Path, every_s: float = SLOW_ITERATION_S) -> None:
@@ -73,7 +73,7 @@ class ProgressMessages:
         self._read_at = -every_s
 
     def forget(self, trial: str) -> None:
-        """Marks a trial's message as read, since a result is newer or the process that wrote it has ended.
+        """Marks a trial's message as read, because a newer result exists or the process that wrote it has ended.
 
         Args:
             trial: Name of the trial.
@@ -81,7 +81,7 @@ class ProgressMessages:
         self._last[trial] = self._message(trial)
 
     def new(self, running: Sequence[str]) -> dict[str, str]:
-        """Returns the message of the first trial that has a new one, by the trial's name; {} if there is none.
+        """Returns `{trial: message}` for the first trial with a new message; {} if there is none.
 
         Args:
             running: Names of the running trials.

@@ -1,4 +1,4 @@
-"""Stop criteria of a trial: bounds of metrics, a plateau, and the decision of a hook."""
+"""Stop criteria of a trial: bounds on metrics, a plateau, and decisions of hooks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class StopCriteria:
         """Reason to stop after a result row; None to continue.
 
         Args:
-            row: The result.
-            by_hook: The reason given by a hook, "" for none.
+            row: The result row.
+            by_hook: The reason that a hook gave; "" if none did.
         """
         return stop_reached(self._bounds, row) or by_hook or self._plateau.reason or None
 
@@ -47,13 +47,13 @@ class StopCriteria:
 class Plateau:
     """Plateau criterion: counts the evaluations since a trial's metric last improved.
 
-    It has no effect if the trial's settings have no plateau.
+    It does nothing if the trial's settings define no plateau.
 
     Args:
         trial: The trial.
 
     Attributes:
-        reason: Reason to stop, "" until the plateau is reached.
+        reason: Reason to stop; "" until the plateau is reached.
     """
 
     def __init__(self, trial: TrialSpec) -> None:
@@ -65,7 +65,7 @@ class Plateau:
         self._waited = 0
 
     def note(self, row: Row) -> None:
-        """Updates the plateau with an iteration's result row; rows without a finite value of the metric are ignored."""
+        """Updates the plateau with an iteration's result row; ignores rows without a finite value for the metric."""
         config = self._config
         if config is None or (self._evaluates and row.get(EVALUATION_METRICS[0].name) is None):
             return
@@ -88,7 +88,7 @@ class Plateau:
 
 
 def declared_mode(trial: TrialSpec, plateau: PlateauConfig) -> Mode | None:
-    """Direction in which a plateau's metric improves (max or min), as declared by the component that measures it."""
+    """Direction in which a plateau's metric improves (max or min), declared by the component that measures it."""
     known, measured = reported_metrics(trial.learns, in_world=trial.env.has_many_agents, hooks=trial.hooks)
     return next((metric.mode for metric in (*known, *measured) if metric.matches(plateau.metric)), None)
 

@@ -23,20 +23,20 @@ from rlrun.experiments.trial.trial_evaluation import EVALUATION
 
 
 class TrialCheckpoints:
-    """Asynchronous writer of a trial's checkpoints: one at a time and at most one per iteration.
+    """Asynchronous writer of a trial's checkpoints: one at a time, and at most one per iteration.
 
     Attributes:
         store: The checkpoint store, which must not be used between `begin` and `wait`.
-        newest: The newest complete checkpoint, None before the first.
-        blocked_s: Seconds for which checkpoints have blocked the trial so far, in `begin` and `wait`.
+        newest: The newest complete checkpoint; None before the first.
+        blocked_s: Total seconds for which checkpoints have blocked the trial so far, in `begin` and `wait`.
     """
 
     def __init__(self, directory: Path, config: CheckpointConfig) -> None:
-        """Opens the checkpoint store of a trial; the directory may not exist yet.
+        """Opens the checkpoint store of a trial; its directory need not exist yet.
 
         Args:
             directory: Directory of the trial's checkpoints.
-            config: When checkpoints are written, and which are kept.
+            config: Settings for when checkpoints are written, and which are kept.
         """
         self.store = CheckpointStore(directory, config.keep, config.best)
         self.newest: Path | None = None
@@ -47,7 +47,7 @@ class TrialCheckpoints:
         self._being_saved: Future[Path] | None = None
 
     def note(self, path: Path, iteration: int) -> None:
-        """Records the checkpoint that a resumed trial was restored from, and that checkpoint's iteration."""
+        """Records the checkpoint from which a resumed trial was restored, and its iteration."""
         self.newest, self._iteration = path, iteration
 
     def begin(
@@ -62,18 +62,18 @@ class TrialCheckpoints:
     ) -> None:
         """Starts an asynchronous checkpoint once the previous one is complete.
 
-        The call has no effect if the iteration already has a checkpoint.
+        Does nothing if the iteration already has a checkpoint.
 
         Args:
             iteration: The last completed iteration.
-            content: Function that returns the content; the content may be modified after this method returns.
+            content: Function that returns the content, which may be modified after this method returns.
             generation: The last population generation (PBT) that the trial has carried out.
             result: The result of the iteration.
             before: Called by the background thread before the checkpoint gets its final name.
             after: Called by the background thread after the checkpoint has its final name.
 
         Raises:
-            OutOfResources: The disk is full, for this checkpoint or the previous one.
+            OutOfResources: The disk was full when writing this checkpoint or the previous one.
         """
         self.wait()
         if self._iteration == iteration:
@@ -96,7 +96,7 @@ class TrialCheckpoints:
         """Blocks until the last checkpoint is complete.
 
         Raises:
-            OutOfResources: The disk is full. The error is raised once, and the iteration has no checkpoint.
+            OutOfResources: The disk is full. The error is raised only once, and the iteration gets no checkpoint.
         """
         with self._timing():
             self.settle()

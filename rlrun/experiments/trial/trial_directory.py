@@ -54,7 +54,7 @@ _claimed_here: set[Path] = set()
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """Status record of a trial, the content of trial.json.
+    """Status record of a trial: the content of trial.json.
 
     Attributes:
         name: Name of the trial and of its directory.
@@ -63,22 +63,22 @@ class TrialRecord:
         params: Settings that vary between the trials of the experiment, with their values.
         iteration: Number of the last iteration in result.json.
         env_steps: Env steps taken.
-        best_return: The highest mean return so far, None before the first.
+        best_return: The highest mean return so far; None before the first.
         judged_by: Metric by which trials are compared: the mean return, or a metric of evaluations.
-        best_score: The highest value of the metric `judged_by` so far, None if there is none.
+        best_score: The highest value of the metric `judged_by` so far; None before the first.
         results_bytes: Length of result.json in bytes, up to the row of the last iteration.
-        results_sha256: SHA-256 digest of these bytes of result.json; "" before the first row.
-        stop_reason: The stop criterion that the trial has reached, "" before.
+        results_sha256: SHA-256 digest of those bytes; "" before the first row.
+        stop_reason: The stop criterion that the trial has reached; "" if it has reached none.
         error: Message of the error that ended the trial; the traceback is in error.txt.
-        exit_code: Exit code of a command that ends with this error; 0 without an error.
-        exact_resume: Whether all resumes so far were bit-for-bit exact, None if there were none. Also False after a
-            lost rollout worker could not be replaced exactly.
+        exit_code: Exit code of a command that ends with this error; 0 if there is no error.
+        exact_resume: Whether all resumes so far were bit-for-bit exact; None if there were none. Also False if a lost
+            rollout worker could not be replaced exactly.
         from_checkpoint: Checkpoint with the initial weights of the trial (warm start), or None.
-        network: Description of the network's inputs, line by line; empty before the training is built.
-        pid: Id of the process that runs the trial, None if none does.
-        host: Machine of that process, "" without a process.
-        notes: Messages to the user during the trial, such as the reason why updates are not computed by NumPy.
-        output: Path of the data set that the trial has begun to write, None without one.
+        network: Description of the network's inputs, line by line; empty before the `Training` is built.
+        pid: Id of the process that runs the trial; None if none does.
+        host: Machine of that process; "" if there is no process.
+        notes: Messages for the user during the trial, such as why NumPy does not compute the updates.
+        output: Path of the data set that the trial has begun to write; None if there is none.
     """
 
     name: str
@@ -115,7 +115,7 @@ class TrialDirectory:
     """
 
     def __init__(self, path: Path) -> None:
-        """Initializes from a path; the directory may not exist before the first write."""
+        """Initializes access to a directory, which need not exist before the first write."""
         self.path = Path(path)
         self._lock: int | None = None
 
@@ -151,7 +151,7 @@ class TrialDirectory:
             raise RunDamaged(f"{path}: cannot parse: {error}") from error
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
-        """Overwrites spec.yaml with the trial's spec, defaults filled in."""
+        """Overwrites spec.yaml with the trial's spec, with all defaults filled in."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_file(self.path / SPEC_FILE, dump_plain_yaml(dict(spec)).encode())
 
@@ -189,7 +189,7 @@ class TrialDirectory:
         (self.path / ERROR_FILE).unlink(missing_ok=True)
 
     def claim(self, timeout_s: float = CLAIM_TIMEOUT_S) -> None:
-        """Locks the trial's directory for this process; the lock is released when the process ends, even by a kill.
+        """Locks the trial's directory for this process; the lock ends with the process, even if it is killed.
 
         Partial files of an interrupted write are removed, since no other process can be writing them.
 
@@ -197,7 +197,7 @@ class TrialDirectory:
             timeout_s: Seconds to wait for another process to release the lock.
 
         Raises:
-            UsageError: Another process, or this one, is running the trial already.
+            UsageError: Another process, or this one, is already running the trial.
             RunDamaged: The lock file is a directory.
         """
         self.path.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ EVALUATION = "evaluation/"
 def evaluate_and_record(
     training: Training, trial: TrialSpec, files: TrialDirectory, *, is_last: bool
 ) -> dict[str, Any]:
-    """Evaluates the policies if an evaluation is due; afterwards calls the hooks and writes pictures and episodes.
+    """Evaluates the policies if an evaluation is due, then calls the hooks and writes pictures and episodes.
 
     Args:
         training: The training.
@@ -46,7 +46,7 @@ def evaluate_and_record(
         is_last: Whether this iteration is the trial's last.
 
     Returns:
-        Metrics for the iteration's result, including those of hooks.
+        Metrics for the iteration's result, including metrics from hooks.
     """
     result = evaluated(training, trial, is_last=is_last)
     if result.get(f"{EVALUATION}{RETURN}") is None:
@@ -63,7 +63,7 @@ def evaluate_and_record(
 
 
 def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[str, Any]:
-    """Evaluates a training's policies if an evaluation is due after this iteration, or if it is the last iteration.
+    """Evaluates the policies if an evaluation is due after this iteration, or if this iteration is the last.
 
     Args:
         training: The training.
@@ -71,7 +71,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
         is_last: Whether this iteration is the trial's last.
 
     Returns:
-        Metrics for the iteration's result, all None if no evaluation is due; {} for a trial without evaluations.
+        Metrics for the iteration's result; all None if no evaluation is due, and {} for a trial without evaluations.
     """
     evaluation = trial.evaluation
     if evaluation is None:
@@ -125,14 +125,14 @@ def _measured(found: EvaluationResult, policies: Iterable[str]) -> dict[str, flo
 
 
 def pictures(training: Training) -> dict[str, str]:
-    """Renders the learned policies as SVG images by policy name, for algorithms that support rendering."""
+    """Renders the learned policies as SVG images, by policy name, for algorithms that support this."""
     algorithms = training.description.policies.algorithms
     drawn = {trainee.name: algorithms[trainee.name].picture(trainee) for trainee in training.running.trainees}
     return {name: picture for name, picture in drawn.items() if picture is not None}
 
 
 def shown_episodes(training: Training, trial: TrialSpec) -> list[str]:
-    """Texts of sample episodes: the first `evaluation.show` episodes of each evaluation."""
+    """Sample episodes as text: the first `evaluation.show` episodes of each evaluation."""
     evaluation = trial.evaluation
     if evaluation is None or not evaluation.show:
         return []

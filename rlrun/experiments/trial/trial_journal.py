@@ -1,6 +1,6 @@
 """Journal of a running trial: writes result rows, status, notes and errors to the trial's directory.
 
-The row of an iteration is written before its checkpoint, and trial.json after it.
+An iteration's result row is written before its checkpoint, and trial.json after the checkpoint.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class TrialJournal:
         trial: The trial.
         files: The trial's directory, locked by this process.
         checkpoints: The trial's checkpoints; trial.json is not written while a checkpoint is being written.
-        announce: Callback with messages to the user.
+        announce: Callback that receives messages for the user.
         confirm: Called before each result row and checkpoint is written.
 
     Attributes:
         files: The trial's directory.
         checkpoints: The trial's checkpoints.
-        record: Content of trial.json, with the counters of the last write.
+        record: Content of trial.json, with counters as of the last write.
         spec: Content of spec.yaml.
-        last_result: The newest result row, {} before the first.
-        stop_reason: The reached stop criterion, "" before.
+        last_result: The newest result row; {} before the first.
+        stop_reason: The stop criterion that the trial has reached; "" if it has reached none.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class TrialJournal:
         self._loggers = TrialLoggers(loggers_of(trial.loggers), trial, files.path, announce)
 
     def add(self, result: Mapping[str, Any]) -> Row:
-        """Writes the result row of an iteration and enqueues it for the loggers; returns the row as written."""
+        """Writes an iteration's result row and enqueues it for the loggers; returns the row as written."""
         self._confirm()
         self.last_result = self._results.write(result)
         self._loggers.log(self.last_result)
         return self.last_result
 
     def note_row(self, row: Row) -> None:
-        """Updates the best values to be recorded in trial.json with a result row, new or from before a resume."""
+        """Updates the best values for trial.json with a result row, which may be new or from before a resume."""
         self._best = {metric: best_value([{metric: best}, row], metric) for metric, best in self._best.items()}
 
     def begin_checkpoint(self, iteration: int, content: Callable[[], Content], generation: int) -> None:
@@ -155,7 +155,7 @@ class TrialJournal:
     def write_failure(self, error: Exception, *, shown: Exception) -> None:
         """Writes error.txt, and the status of a failed trial to trial.json.
 
-        A full disk does not count as failure: the status becomes INTERRUPTED, and the trial can be resumed once there
+        A full disk does not count as a failure: the status becomes INTERRUPTED, and the trial can be resumed once there
         is space.
 
         Args:
@@ -179,5 +179,5 @@ class TrialJournal:
         self._results.close()
 
     def finish_loggers(self) -> None:
-        """Passes the trial's status to the loggers, and waits for them."""
+        """Passes the trial's status to the loggers, and waits until they have finished."""
         self._loggers.finish(self.record.status)

@@ -49,10 +49,10 @@ class TrialLoggers:
         """Starts a thread for each logger.
 
         Args:
-            loggers: Factories of the loggers by name.
+            loggers: Factories for the loggers, by name.
             trial: The trial.
-            directory: The trial's existing directory, in which each logger stores its id of the trial.
-            announce: Callback with messages to the user, in the caller's thread, at most once for each logger.
+            directory: The trial's existing directory, in which each logger stores its id for the trial.
+            announce: Callback that receives messages for the user, in the caller's thread, at most once per logger.
             delivery_timeout_s: Timeout of `finish` in seconds.
         """
         self._announce = announce
@@ -153,7 +153,7 @@ def require_loggers(config: LoggersConfig) -> None:
     """Checks, before a run starts, that the packages of its loggers are installed.
 
     Raises:
-        UsageError: A package is missing; the message has the command that installs it.
+        UsageError: A package is missing; the message contains the command that installs it.
     """
     for name in config.services:
         if find_spec(name) is None:
@@ -161,7 +161,7 @@ def require_loggers(config: LoggersConfig) -> None:
 
 
 def loggers_of(config: LoggersConfig) -> dict[str, Callable[[], TrialLogger]]:
-    """Factories of the configured loggers by name; nothing is imported before they are called."""
+    """Factories for the configured loggers, by name; nothing is imported until they are called."""
     services: dict[str, Callable[[], TrialLogger]] = {
         name: functools.partial(_make, name, getattr(config, name)) for name in config.services
     }

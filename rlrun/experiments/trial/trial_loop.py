@@ -1,7 +1,7 @@
 """Training loop of one trial in this process, without Ray: iterations, evaluation, checkpoints, results, stopping.
 
-A kill at any time is harmless, since the row of an iteration is written before its checkpoint. So all result rows up to
-a checkpoint always exist; rows after the newest checkpoint are removed on a resume.
+A kill at any time is harmless: since an iteration's row is written before its checkpoint, all result rows up to a
+checkpoint always exist, and rows after the newest checkpoint are removed on resume.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TrialLoop:
         checkpoints: Checkpoints of the trial.
         done: Whether the trial has reached one of its stop criteria.
         generation: The last population generation (PBT) that the trial has carried out; 0 outside of populations.
-        resumption: Report on the resumption, None for a new trial.
+        resumption: Report on the resumption; None for a new trial.
         was_paused: Whether the trial was resumed after `pause`.
     """
 
@@ -57,16 +57,16 @@ class TrialLoop:
         announce: Callable[[str], None] = lambda message: None,
         confirm: Callable[[], object] = lambda: None,
     ) -> None:
-        """Locks the directory and builds the training, or restores it from the newest valid checkpoint.
+        """Locks the directory and builds the `Training`, or restores it from the newest valid checkpoint.
 
         Args:
             trial: The trial.
-            directory: Directory for its files; created if missing.
+            directory: Directory for the trial's files; created if missing.
             resume: Whether to resume from the newest valid checkpoint, or restart if there is none yet.
-            from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts with.
-            exploit: The trial's last exploit step (PBT), None outside of populations.
+            from_checkpoint: A checkpoint of another run, with whose weights and filters a new trial starts.
+            exploit: The trial's last exploit step (PBT); None outside of populations.
             eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
-            announce: Callback with a message before a slow operation.
+            announce: Callback that receives a message before a slow operation.
             confirm: Called before each result row and checkpoint is written.
 
         Raises:
@@ -104,29 +104,29 @@ class TrialLoop:
 
     @property
     def training(self) -> Training:
-        """The current training (policies, workers and dataflow) of the trial."""
+        """The trial's current `Training` (policies, workers and dataflow)."""
         if self._training is None:
             raise RuntimeError(f"{self.directory}: the trial's training could not be set up")
         return self._training
 
     @property
     def last_result(self) -> Row:
-        """The newest result row, {} before the first."""
+        """The newest result row; {} before the first."""
         return self._journal.last_result
 
     @property
     def stop_reason(self) -> str:
-        """Stop criterion that the trial has reached, "" before."""
+        """Stop criterion that the trial has reached; "" if it has reached none."""
         return self._journal.stop_reason
 
     def step(self) -> Row:
-        """Runs one training iteration, with evaluation and checkpoint when due.
+        """Runs one training iteration, with an evaluation and a checkpoint when they are due.
 
         Returns:
             The iteration's result as in result.json, with None for non-finite numbers.
 
         Raises:
-            TrainingFailed: An env or plugin failed, or training has diverged, see `failed/`.
+            TrainingFailed: An env or plugin failed, or training has diverged (see the folder `failed`).
             OutOfResources: The disk is full.
         """
         if self.done:
@@ -139,7 +139,7 @@ class TrialLoop:
             raise
 
     def save(self) -> Path:
-        """Writes a checkpoint synchronously, unless this iteration has one already."""
+        """Writes a checkpoint synchronously, unless this iteration already has one."""
         self._begin_to_save()
         self.checkpoints.wait()
         saved = self.checkpoints.newest
@@ -172,7 +172,7 @@ class TrialLoop:
         self._journal.write("RUNNING")
 
     def pause(self) -> None:
-        """Saves the trial and releases its directory, for a later resume in any process."""
+        """Saves the trial and releases its directory, so that any process can resume it later."""
         if self._journal.record.status == "RUNNING" and not self.done:
             if self.training.iteration > 0:
                 self.save()
@@ -183,7 +183,7 @@ class TrialLoop:
         """Interrupts the trial and saves it; an iteration aborted by a KeyboardInterrupt is discarded.
 
         Returns:
-            The checkpoint for a resume; None if a resume will restart the trial.
+            The checkpoint from which the trial can resume; None if a resume will restart the trial.
         """
         if self._is_between_iterations and self.training.iteration > 0:
             self.save()

@@ -1,4 +1,4 @@
-"""Start of a trial: from its newest checkpoint, from the weights of another run, or with newly initialized weights."""
+"""Start of a trial: from its newest checkpoint, from another run's weights, or with newly initialized weights."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from rlrun.experiments.trial.trial_training import record_to, training_of
 
 
 class TrialStart:
-    """Start of a trial in two steps: `training` builds the training, and `restore` loads its state.
+    """Start of a trial in two steps: `training` builds the `Training`, and `restore` loads its state.
 
     Attributes:
-        point: The checkpoint from which the trial resumes; None for a start without one.
+        point: The checkpoint from which the trial resumes; None if it starts without one.
         was_paused: Whether the trial was paused before.
     """
 
@@ -44,7 +44,7 @@ class TrialStart:
             trial: The trial.
             journal: The trial's journal.
             resume: Whether to resume from the newest valid checkpoint, if there is one.
-            from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts with.
+            from_checkpoint: A checkpoint of another run, with whose weights and filters a new trial starts.
 
         Raises:
             CheckpointError: There are checkpoints, but none is usable.
@@ -68,7 +68,7 @@ class TrialStart:
         self.point = StartingPoint.newest(journal.checkpoints.store) if resume else None
 
     def training(self, exploit: Exploit | None, *, eager: bool) -> Training:
-        """Builds the trial's training, with the settings needed to load its checkpoint; starts no process and no env.
+        """Builds the `Training` with the settings needed to load its checkpoint; starts neither processes nor envs.
 
         Args:
             exploit: The trial's last exploit step (PBT), None outside of populations.
@@ -82,17 +82,17 @@ class TrialStart:
         return training_of(trial, self._journal.note, eager=eager)
 
     def restore(self, training: Training, *, eager: bool) -> Resumption | None:
-        """Loads the state from which the training starts, and removes result rows of later iterations.
+        """Loads the state from which training starts, and removes result rows of later iterations.
 
         Args:
-            training: The training that the method `training` built.
+            training: The `Training` that the method `training` built.
             eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
 
         Returns:
-            Report on the resumption, None for a new trial.
+            Report on the resumption; None for a new trial.
 
         Raises:
-            CheckpointError: The checkpoint does not fit the training.
+            CheckpointError: The checkpoint does not fit the `Training`.
             UsageError: The folder for the trial's data set contains other files.
         """
         trial, journal, before = self._trial, self._journal, self._before
@@ -174,7 +174,7 @@ class StartingPoint:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """Training result of the checkpoint's iteration; {} if the checkpoint holds none.
+        """Result of the checkpoint's iteration; {} if the checkpoint holds none.
 
         Raises:
             CheckpointError: The result stored in the checkpoint is malformed.
@@ -216,7 +216,7 @@ class StartingPoint:
         return trial
 
     def ended_schedules(self, trial: TrialSpec) -> list[str]:
-        """Messages about schedules that end at the run's former length, and are not stretched to its new length.
+        """Messages about schedules that end at the run's original length, and are not stretched to its new length.
 
         A schedule stretched to the new length would contradict the training so far.
 
@@ -292,10 +292,10 @@ class StartingPoint:
         record: TrialRecord | None,
         eager: bool,
     ) -> Resumption:
-        """Restores a training from the checkpoint, and removes results of later iterations.
+        """Restores a `Training` from the checkpoint, and removes results of later iterations.
 
         Args:
-            training: A training with the checkpoint's settings, not started yet.
+            training: A `Training` with the checkpoint's settings, not started yet.
             directory: The trial's directory.
             store: The trial's checkpoints, which contain some result rows.
             record: The previous content of trial.json; None if it did not exist.

@@ -1,4 +1,4 @@
-"""Construction of a trial's training, rebuilding with other settings, and attribution of errors to user code."""
+"""Building a trial's `Training`, rebuilding it with other settings, and attributing errors to user code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlrun.experiments.trial.user_code import failure_of_user_code
 
 
 def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, eager: bool = False) -> Training:
-    """Builds the training of a trial, without starting processes or envs.
+    """Builds the `Training` for a trial, without starting processes or envs.
 
     Args:
         trial: The trial.
@@ -37,7 +37,7 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, e
 
 
 def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
-    """Copies a trial and chooses its update executor (how updates are computed), unless that is already chosen.
+    """Copies a trial and chooses how its updates are computed (the update executor), unless already chosen.
 
     Args:
         trial: The trial.
@@ -54,19 +54,20 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
-    """Number of steps until a trial's stop criterion, times the number of trials that can reuse its compiled update.
+    """Number of steps until a trial stops, times the number of trials that can reuse its compiled update.
 
-    The steps are env steps, or SGD steps if the trial's schedules count those. None if no stop criterion counts them.
+    The steps are env steps, or SGD steps if the trial's schedules count SGD steps. None if no stop criterion limits
+    them.
     """
     bound = trial.stop.bounds.get(clock_unit_of(trial.learns.first))
     return None if bound is None else int(bound) * trial.trials_sharing_update
 
 
 def record_to(training: Training, output: Path, *, begun: str | None, from_start: bool) -> None:
-    """Makes a training write its steps to a data set; must be called before the training starts.
+    """Makes a `Training` write its steps to a data set; must be called before it starts.
 
     Args:
-        training: The trial's training.
+        training: The trial's `Training`.
         output: Folder of the data set.
         begun: Folder of the data set that the trial began to write before a resume, or None; the folder is removed if
             the trial restarts.
@@ -81,10 +82,10 @@ def record_to(training: Training, output: Path, *, begun: str | None, from_start
 
 
 def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:
-    """Closes a training and builds a new one with other settings, whose counts of iterations and seconds continue.
+    """Replaces a `Training` by one with other settings, which continues the counts of iterations and seconds.
 
     Args:
-        training: The running training, whose update executor (NumPy, torch or compiled) the new one keeps.
+        training: The running `Training`, whose update executor (NumPy, torch or compiled) the new one keeps.
         trial: The trial with the new settings.
         announce: Callback with a message before a slow operation.
     """
@@ -108,11 +109,11 @@ def failure_of(error: Exception, training: Training | None, directory: Path) -> 
 
     Args:
         error: The exception.
-        training: The trial's training; None if it could not be built.
+        training: The trial's `Training`; None if it could not be built.
         directory: The trial's directory.
 
     Returns:
-        The failure, None for an exception that did not pass through user code.
+        The failure; None for an exception that did not pass through user code.
     """
     if isinstance(error, EnvStartFailed) and training is not None and training.iteration > 0:
         return EnvError(str(error))  # an evaluation env, since the training env has started

@@ -31,10 +31,10 @@ _RAY = ("python/ray/", *(str(Path(folder) / "ray") for folder in _INSTALLED))
 def exits_as_failures() -> Iterator[None]:
     """Context manager that converts ``sys.exit()`` in user code to a training failure.
 
-    Otherwise a call with exit code 0 would count as success. Ray's own SystemExit, on SIGTERM, propagates.
+    Otherwise, a call with exit code 0 would count as success. The SystemExit that Ray raises on SIGTERM propagates.
 
     Raises:
-        TrainingFailed: The user's code called ``sys.exit()``; the error has the traceback.
+        TrainingFailed: The user's code called ``sys.exit()``; the error contains the traceback.
     """
     try:
         yield
@@ -55,7 +55,7 @@ def user_code_explained(*plugins: type) -> Iterator[None]:
         plugins: Classes of the trial's algorithms; those outside rlrun count as user code.
 
     Raises:
-        TrainingFailed: The user's code raised.
+        TrainingFailed: The user's code raised an exception.
     """
     try:
         yield
@@ -67,11 +67,11 @@ def user_code_explained(*plugins: type) -> Iterator[None]:
 
 
 def failure_of_user_code(error: Exception, *plugins: type, directory: Path | None = None) -> TrainingFailed | None:
-    """Training failure with the user's traceback, for an exception that passed through user code; None otherwise.
+    """Training failure with the user's traceback, if an exception passed through user code; None otherwise.
 
-    User code is any plugin that is not rlrun's, and any file that is neither rlrun's nor installed. An exception also
-    counts as the user's if their class or function does not have the interface that rlrun requires, or if their code
-    changed the process.
+    User code is any plugin from outside rlrun, and any file that is neither part of rlrun nor installed. An exception
+    also counts as the user's if the user's class or function does not have the interface that rlrun requires, or if the
+    user's code changed the process.
 
     Args:
         error: The exception.

@@ -1,1 +1,1 @@
-"""Adapter to Ray Tune: its trainable, scheduler, source of trials and callbacks."""
+"""Adapter to Ray Tune: trainable, scheduler, source of trials, and callbacks."""

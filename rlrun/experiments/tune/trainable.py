@@ -1,4 +1,4 @@
-"""Ray Tune's Trainable for a trial: a thin adapter around `TrialLoop`.
+"""Ray Tune Trainable for a trial: a thin adapter around `TrialLoop`.
 
 The loop writes its own result files and checkpoints into the trial's directory; Tune gets only the result rows. A loop
 is built at the first step, so an actor that Tune reuses for another trial keeps no state of the previous one.
@@ -46,7 +46,7 @@ generation."""
 
 
 class TrialError(Exception):
-    """Exception that carries a trial's failure from its actor to the driver.
+    """Exception that carries a trial's failure from the trial's actor to the driver.
 
     Attributes:
         failure: The exception that the trial raised, in picklable form.
@@ -62,16 +62,16 @@ class TrialError(Exception):
 
 
 class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
-    """Ray Tune's Trainable: runs one trial at a time in Tune's actor, with one training iteration per step.
+    """Ray Tune Trainable that runs one trial at a time in Tune's actor, with one training iteration per step.
 
-    The config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
-    `token` and `disk` (as `open_trial_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
+    The config is plain data that lets any process run the trial: `trial` (TrialSpec.to_data), `run_directory`, `token`
+    and `disk` (arguments of `open_trial_place`), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
     `import_paths` (folders of the driver's `sys.path`), `interval` (for a population, the steps between two generations
     and the name of the metric that counts them; else None) and `exploit` (Exploit.to_data, or None). A trial resumes
     from the state in its directory.
 
-    Besides Tune's own calls, the driver calls `apply_exploit`, `finish`, `pause` and `interrupt`. These run between two
-    iterations, since an actor runs one method at a time.
+    Besides Tune's own calls, the driver calls `apply_exploit`, `finish`, `pause` and `interrupt`. These calls run
+    between two iterations, since an actor runs one method at a time.
     """
 
     @override
@@ -91,8 +91,8 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
         Returns:
             A dict with the result row under the key `ROW`, and `done`; only `done` if the run is being stopped or the
-            trial was done before. A trial that has reached its next generation (PBT) repeats its last row, marked
-            by the key `AGAIN`, until it receives an exploit step.
+            trial was already done. A trial that has reached its next generation (PBT) repeats its last row, marked by
+            the key `AGAIN`, until it receives an exploit step.
 
         Raises:
             TrialError: If the trial fails.
@@ -131,11 +131,11 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         return {"done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
 
     def apply_exploit(self, exploit: dict[str, Any]) -> None:
-        """Accepts an exploit-and-explore step decided by the trial's population; the next `step` performs it."""
+        """Accepts an exploit-and-explore step that the trial's population has decided; the next `step` performs it."""
         self._exploit = Exploit.from_data(exploit)
 
     def finish(self, reason: str) -> None:
-        """Ends the trial permanently on a scheduler's decision, and saves a checkpoint."""
+        """Ends the trial permanently because a scheduler decided so, and saves a checkpoint."""
         if self._loop is not None:
             self._loop.finish(reason)
         self._close()

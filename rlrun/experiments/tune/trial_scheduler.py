@@ -1,7 +1,7 @@
 """Ray Tune scheduler that carries out the decisions of a scheduling rule: stops, pauses and continues trials.
 
-A trial that has to wait keeps its actor until another trial needs the resources. Then it is saved, and the other trial
-takes over the actor. Tune itself saves and restores nothing: a trial resumes from its own directory.
+A trial that has to wait keeps its actor until another trial needs the resources. The waiting trial is then saved, and
+the other trial takes over the actor. Tune itself saves and restores nothing; a trial resumes from its own directory.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ PATIENCE_S = 5.0
 
 
 class Departures:
-    """Trials with a process on a node that is about to leave the cluster.
+    """Tracker of the trials that have a process on a node about to leave the cluster.
 
-    A node announces its departure when it gets SIGTERM, when an autoscaler ends it, or by `ray drain-node`. Ray then
-    places nothing on it any more.
+    A node announces its departure when it receives SIGTERM, when an autoscaler ends it, or when it is drained by `ray
+    drain-node`. From then on, Ray places nothing new on the node.
 
     Args:
-        draining: Function that returns the ids of these nodes.
-        nodes_of: Function that returns the ids of a trial's nodes, from Ray Tune's controller and trial.
+        draining: Function that returns the ids of the nodes that are about to leave.
+        nodes_of: Function that returns the ids of a trial's nodes, given Ray Tune's controller and trial.
 
     Attributes:
-        trials: Names of these trials.
+        trials: Names of the trials that have a process on such a node.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Departures:
         self._looked_at = -math.inf
 
     def look(self, controller: Any) -> None:
-        """Updates the trials, at most once in a second.
+        """Updates the trials, at most once per second.
 
         Args:
             controller: Ray Tune's full controller.
@@ -87,7 +87,7 @@ class Departures:
 
 
 class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
-    """Ray Tune scheduler that follows a scheduling rule (ASHA, PBT, ...); without a rule, all trials run to their end.
+    """Ray Tune scheduler that follows a scheduling rule (ASHA, PBT, ...); without one, all trials run to their end.
 
     Args:
         run: The run.
@@ -168,7 +168,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
     @override
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Carries out new decisions of the rule, and returns a trial that may run next; None if there is none."""
+        """Carries out new decisions of the rule, and returns a trial that may run next, or None if there is none."""
         controller = full_controller(tune_controller)
         if self._run.interrupts.received:
             self._stop_all(controller)
@@ -382,17 +382,17 @@ def trial_name(trial: Trial) -> str:
 
 
 def exploit_of(spec: TrialSpec, orders: ExploitOrders) -> Exploit:
-    """Exploit-and-explore step (PBT) that carries out a scheduling rule's orders in a trial."""
+    """Creates the exploit-and-explore step (PBT) that carries out a scheduling rule's orders for a trial."""
     parent = None if orders.checkpoint is None else Path(orders.checkpoint)
     return Exploit(orders.generation, with_settings(spec, orders.params), parent)
 
 
 def copied(orders: ExploitOrders, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Message that a population member has copied another member's weights: parent and changed settings.
+    """Message that a population member has copied another member's weights, with the parent and the changed settings.
 
     Examples:
         >>> copied(ExploitOrders(3, "001-a", "x", {}), {"lr": 0.001}, {"lr": 0.0012})
-        'generation 3: continues from 001-a; lr 0.001 -> 0.0012'
+        'generation 3: continuing from 001-a; lr 0.001 -> 0.0012'
     """
     changes = [f"{name} {_short(before.get(name))} -> {_short(after[name])}" for name in after if name in before]
     return f"generation {orders.generation}: continuing from {orders.parent}; {', '.join(changes)}"

@@ -1,4 +1,4 @@
-"""Ray Tune searcher that supplies a run's trials: first those in run.json, then suggestions of rlrun's searcher."""
+"""Ray Tune searcher that supplies a run's trials: first those in run.json, then suggestions from rlrun's searcher."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rlrun.experiments.trial.trial_training import with_update_executor
 
 
 class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
-    """Supplier of trials to Ray Tune, in the role of a Tune searcher.
+    """Ray Tune searcher that supplies Tune with a run's trials.
 
     Args:
         run: The run.
         suggestions: Trials suggested by the run's searcher, or None.
-        exploit_of: Function from a trial to its last exploit step (PBT), None without any.
+        exploit_of: Function that returns a trial's last exploit step (PBT), or None if there is none.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
 
     @override
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Config of the next trial; None while other trials must end first, and `FINISHED` after the last trial."""
+        """Config of the next trial, None while other trials must end first, or `FINISHED` after the last trial."""
         if self._run.interrupts.received:
             return str(Searcher.FINISHED)
         if not self._next and self._suggestions is not None:
@@ -97,7 +97,7 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
 
 
 def trial_config(run: ActiveRun, trial: TrialSpec, exploit: Exploit | None) -> dict[str, Any]:
-    """Config of `AlgorithmTrainable` for a trial: plain data from which any process can run the trial.
+    """Config of `AlgorithmTrainable` for a trial: plain data that lets any process run the trial.
 
     Args:
         run: The run.

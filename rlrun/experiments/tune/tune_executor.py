@@ -1,6 +1,6 @@
-"""Ray Tune executor: runs each trial in an actor, as many at once as the resources allow.
+"""Ray Tune executor: runs each trial in an actor, and as many trials at once as the resources allow.
 
-Tune places the trials, runs them concurrently, and restarts those whose process died. Tune's own loggers and
+Tune places the trials, runs them concurrently, and restarts trials whose process died. Tune's own loggers and
 checkpoints are disabled, and its saved state is never read.
 """
 
@@ -241,11 +241,12 @@ def _error_in_text(trial: Trial) -> Exception:
 
 
 def read_tune_error(name: str, text: str) -> RlrunError:
-    """Last error in a trial's Ray Tune error file, the only report if a trial could not start for lack of memory.
+    """Last error in a trial's Ray Tune error file, the only report if a trial could not start because memory ran out.
 
     Args:
         name: Name of the trial.
-        text: Content of the file: for each failure so far, a line with its number and time, then the exception.
+        text: Content of the file: for each failure so far, a line with the number and time of the failure, followed by
+            the exception.
     """
     error = text.rpartition("Failure # ")[2].partition("\n")[2].strip()
     if LOW_MEMORY in error:

@@ -13,15 +13,16 @@ SHARES: Mapping[float, str] = {2: "half", 3: "third", 4: "quarter", 5: "fifth"}
 
 
 class Asha:
-    """Asynchronous successive halving: at each rung, stops a trial whose score is not among the best there so far.
+    """Asynchronous successive halving: at each rung, stops a trial whose score is not among the best so far.
 
-    Bracket s has its rungs at ``grace_period * reduction_factor ** (s + k)`` for k = 0, 1, ... below `max_t`. The first
-    result at or past a rung is compared with those of trials that reached the rung before: the trial stops if it
-    is below their quantile ``1 - 1 / reduction_factor``, interpolated linearly. A result past several rungs counts
-    for the last one. Trials never wait, so the first trials that reach a rung continue with any score.
+    Bracket s has its rungs at ``grace_period * reduction_factor ** (s + k)`` for k = 0, 1, ... below `max_t`. A trial's
+    first result at or past a rung is compared with the results of trials that reached the rung earlier; the trial stops
+    if its result is below their ``1 - 1 / reduction_factor`` quantile, interpolated linearly. A result past several
+    rungs counts only for the last of them. Trials never wait, so the first trials that reach a rung continue with any
+    score.
 
     Trials are assigned to brackets in proportion to ``exp(number of rungs)``, each to the bracket with the largest
-    deficit, the earlier one on a tie.
+    deficit, and to the earlier bracket in a tie.
 
     Source:
         Li et al., "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, as implemented in Ray
@@ -105,7 +106,7 @@ class Asha:
         """Does nothing: results of a removed trial still count at its rungs."""
 
     def released(self) -> dict[str, Decision]:
-        """Returns no decisions on waiting trials, since trials never wait under ASHA."""
+        """Returns no decisions about waiting trials, since trials never wait under ASHA."""
         return {}
 
     def _reason(self, time: float, mine: float, needed: float) -> str:

@@ -17,15 +17,15 @@ class HyperBand:
 
     With R = max_t, eta = reduction_factor and s_max = floor(log_eta(R / grace_period)), bracket s of s_max, ..., 0 is
     planned for ``n = ceil((s_max + 1) * eta**s / (s + 1))`` trials. Its rungs are ``R / eta**s``, ``R / eta**(s - 1)``,
-    ..., R, and 1/eta of its trials, rounded up, continue past each: s is the number of halvings. Trials fill brackets
-    in the order in which they are added, smallest bracket first as in Ray Tune or largest first as in the paper. When
-    all brackets are full, a new round of brackets begins. A bracket that is not filled keeps the planned numbers at its
-    rungs.
+    ..., R, and 1/eta of its trials, rounded up, continue past each rung, so s is the number of halvings. Trials fill
+    brackets in the order in which they are added, smallest bracket first as in Ray Tune or largest first as in the
+    paper. When all brackets are full, a new round of brackets begins. A bracket that is not full keeps the planned
+    numbers of trials at its rungs.
 
-    A rung is decided once every trial of the bracket has reached it or ended before. This includes trials that a
-    searcher has not suggested yet. So a waiting trial always waits for one that can run or be added, provided that
-    waiting trials take no resources from new ones. A trial that ends at a rung by a stop criterion counts at that
-    rung. Of trials with equal scores, the later ones continue.
+    A rung is decided once every trial of the bracket, including those that a searcher has not suggested yet, has
+    reached it or ended before it. A waiting trial therefore always waits for a trial that can run or be added, provided
+    that waiting trials take no resources from new ones. A trial that ends at a rung because of a stop criterion counts
+    at that rung. Of trials with equal scores, the later ones continue.
 
     Source:
         Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", arXiv:1603.06560, alg. 1.
@@ -50,7 +50,7 @@ class HyperBand:
             reduction_factor: Reduction factor eta, above 1: the fraction 1/eta of trials continues past a rung.
             trials: Total number of trials that will be added.
             largest_first: Whether the bracket with the most halvings is filled first.
-            name: Name of the rule in its reasons.
+            name: Name of the rule, used in the reasons for its decisions.
             measure: Units of time and score, for messages.
 
         Raises:
@@ -78,7 +78,7 @@ class HyperBand:
         """Adds a trial to the bracket that is being filled; later calls for the same trial have no effect.
 
         Raises:
-            ValueError: There are more trials than the number given at construction.
+            ValueError: More trials are added than were announced at construction.
         """
         if trial in self._bracket_of:
             return
@@ -122,7 +122,7 @@ class HyperBand:
         self._settle(bracket)
 
     def released(self) -> dict[str, Decision]:
-        """Returns the decisions on waiting trials that were made since the last call, and clears them."""
+        """Returns the decisions about waiting trials that were made since the last call, and clears them."""
         released, self._released = self._released, {}
         return released
 
@@ -167,7 +167,7 @@ class HyperBand:
 
 @dataclass(frozen=True)
 class BracketPlan:
-    """Plan of a HyperBand bracket: rungs, and number of trials at each.
+    """Plan of a HyperBand bracket: the rungs, and the number of trials at each rung.
 
     Attributes:
         rungs: Times at which trials are compared, ascending; at the last rung all trials stop.

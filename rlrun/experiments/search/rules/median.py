@@ -13,18 +13,18 @@ from rlrun.experiments.search.rules.rule import CONTINUE, Decision, Measure, com
 class Median:
     """Median stopping rule: stops a trial whose best score is below the median of the other trials' running means.
 
-    A trial at time t is compared with all other trials that have reached t, ended ones included. Their running mean is
-    over scores from `grace_period` up to t. Results without a score are left out of the means; a trial without a score
-    is below every median.
+    A trial at time t is compared with all other trials that have reached t, including those that have ended. A running
+    mean covers the scores from `grace_period` up to t. Results without a score do not enter the means; a trial without
+    any score counts as below every median.
 
     Source:
         Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2, as
         implemented in Ray Tune: running trials count like completed ones.
 
     Args:
-        grace_period: Time before which no trial is stopped, and from which means are taken.
+        grace_period: Time before which no trial is stopped, and from which the means are computed.
         min_samples_required: Minimum number of other trials that have reached the same time.
-        measure: Names of the metrics that time and score are, for messages.
+        measure: Units of time and score, for messages.
 
     Raises:
         ValueError: The numbers are not valid.
@@ -69,7 +69,7 @@ class Median:
         """Does nothing: results of a removed trial still count."""
 
     def released(self) -> dict[str, Decision]:
-        """Returns no decisions on waiting trials, since trials never wait under the median stopping rule."""
+        """Returns no decisions about waiting trials, since trials never wait under the median stopping rule."""
         return {}
 
 

@@ -1,13 +1,13 @@
-"""Population-based bandits (PB2): settings from a Gaussian process of improvements, by its upper confidence bound.
+"""Population-based bandits (PB2): settings chosen by the upper confidence bound of a Gaussian process over gains.
 
-A member's gain over an interval is a function of settings, initial score and time, since good settings change during
-training. New settings are those with the largest upper confidence bound. Members that choose in the same generation
-know each other's choices but not yet their gains: a pending choice reduces the variance around it and does not change
-the mean.
+A member's gain over an interval is modeled as a function of its settings, its initial score and the time, since good
+settings change during training. The new settings are those with the largest upper confidence bound. Members that choose
+in the same generation know each other's choices, but not yet the resulting gains: a pending choice reduces the variance
+around it, and leaves the mean unchanged.
 
 Sources:
     Parker-Holder, Nguyen, Roberts, "Provably Efficient Online Hyperparameter Optimization with Population-Based
-    Bandits", arXiv:2002.02518, sections 3 and 4. The kernel over time is that of Bogunovic, Scarlett, Cevher,
+    Bandits", arXiv:2002.02518, sections 3 and 4. The kernel over time is from Bogunovic, Scarlett, Cevher,
     "Time-Varying Gaussian Process Bandit Optimization", AISTATS 2016; pending points follow Desautels, Krause, Burdick,
     "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian Process Bandit Optimization", JMLR 2014.
 """
@@ -36,7 +36,7 @@ def modelled(
     taken: Sequence[Mapping[str, Any]],
     draws: np.random.Generator,
 ) -> dict[str, float]:
-    """Suggests a population member's hyperparameters for its next interval by PB2's Gaussian process.
+    """Suggests a population member's hyperparameters for its next interval, using PB2's Gaussian process.
 
     Args:
         settings: Settings of the scheduler.
@@ -59,7 +59,7 @@ def modelled(
 
 
 def gains(generations: Sequence[Generation], sign: float) -> list[Gain]:
-    """Score improvements of each population member over each interval that it finished with a score.
+    """Score improvement of each population member over each interval that it finished with a score.
 
     A member that copied another member's weights starts the interval with the other member's score.
 
@@ -126,15 +126,15 @@ def explore(
     log_scale: Collection[str] = (),
     generator: np.random.Generator,
 ) -> dict[str, float]:
-    """Chooses a population member's hyperparameters for its next interval, which maximize PB2's upper confidence bound.
+    """Chooses a population member's next hyperparameters, which maximize PB2's upper confidence bound.
 
-    Without any known gain, hyperparameters are sampled at random.
+    If no gain is known yet, hyperparameters are sampled at random.
 
     Args:
         history: Gains of members so far, in any order.
         time: Start of the next interval, in units of intervals since the beginning.
         score: Score of the member at the start of the interval, which is the score of its parent.
-        pending: Settings of other members for the same interval, whose gains are not known yet.
+        pending: Other members' settings for the same interval, whose gains are not known yet.
         bounds: Range of each setting.
         log_scale: Settings that are explored on a logarithmic scale.
         generator: Generator of random draws; the result is determined by the generator and the history.

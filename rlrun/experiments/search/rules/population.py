@@ -1,7 +1,7 @@
-"""Population-based training: at each generation the worst members copy the best ones and change hyperparameters.
+"""Population-based training: in each generation, the worst members copy the best ones and change hyperparameters.
 
-In a synchronous population, decisions depend on the members' scores and the population's seed alone, not on the order
-of arrival. They are recorded in the lineage before they are carried out.
+In a synchronous population, decisions depend only on the members' scores and the population's seed, not on the order in
+which results arrive. They are recorded in the lineage before they are carried out.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class _Member:
 class Populations:
     """Scheduling rule of PBT and PB2, for all populations of a run.
 
-    After a kill, decisions are restored from the lineage (the log of past generations). Members that were waiting at
-    the next generation train up to that generation again.
+    After a kill, decisions are restored from the lineage (the log of past generations). Members that were already
+    waiting at the next generation train up to that point again.
 
     Args:
         settings: Settings of the scheduler.
@@ -110,12 +110,12 @@ class Populations:
         self._present.add(trial)
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Records a result; a member that has reached its next generation waits, or gets its `ExploitOrders` at once.
+        """Records a result; a member that has reached its next generation waits, or receives `ExploitOrders` at once.
 
         Args:
             trial: Name of the trial.
             time: Steps of the trial, in the unit of the settings' interval.
-            score: Score of the trial, higher is better; None is the worst.
+            score: Score of the trial, where higher is better; None counts as the worst.
         """
         member = self._by_trial[trial]
         if member.arrived:
@@ -142,13 +142,13 @@ class Populations:
         self._by_trial[trial].arrived = False
 
     def remove(self, trial: str) -> None:
-        """Records the end of a population member, which other members then neither wait for nor copy."""
+        """Records the end of a population member; the others then neither wait for it nor copy it."""
         self._present.discard(trial)
         if self._settings.synchronous:
             self._decide_if_complete(self._by_trial[trial].population)
 
     def released(self) -> dict[str, Decision]:
-        """Returns the decisions on waiting population members that were made since the last call, and clears them."""
+        """Returns the decisions about waiting members that were made since the last call, and clears them."""
         released, self._released = self._released, {}
         return released
 
@@ -306,7 +306,7 @@ def explore(settings: PbtConfig, params: Mapping[str, Any], draws: np.random.Gen
 
     Args:
         settings: Settings of the scheduler.
-        params: The parent's settings by path.
+        params: The parent's settings, by path.
         draws: Generator of random draws.
 
     Returns:

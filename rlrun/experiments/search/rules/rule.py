@@ -1,8 +1,8 @@
-"""Interface of scheduling rules, which decide on trials from their results.
+"""Interface of scheduling rules, which make decisions about trials from their results.
 
 A rule is passed each trial (`add`, in the order of the trial table), each result (`on_result`) and each trial that
 ended (`remove`). It does not use Ray, files or a clock. Its state depends on the set of results, not on the order of
-different trials' results. So the rule of a killed run is restored from the run's records::
+different trials' results. The rule of a killed run is therefore restored from the run's records::
 
     for trial in table:
         rule.add(trial)
@@ -12,8 +12,8 @@ different trials' results. So the rule of a killed run is restored from the run'
         rule.remove(trial)
     decided = rule.released()                    # of waiting trials; those that ended are not among them
 
-A trial whose last decision was "wait" and which is not in `decided` still waits. A trial that is resumed from an older
-checkpoint repeats some rows: only the first time counts.
+A trial whose last decision was "wait" and that is not in `decided` is still waiting. A trial that resumes from an older
+checkpoint repeats some rows; only their first occurrence counts.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ExploitOrders:
 
     Attributes:
         generation: Number of the generation, from 1.
-        parent: The trial whose weights the member copies, None to keep its own weights.
-        checkpoint: Path of that trial's checkpoint, None without a parent.
+        parent: The trial whose weights the member copies; None to keep its own weights.
+        checkpoint: Path of the parent's checkpoint; None if there is no parent.
         params: New settings, by dotted path in the config.
     """
 
@@ -54,12 +54,13 @@ class ExploitOrders:
 
 @dataclass(frozen=True)
 class Decision:
-    """A rule's decision on a trial after a result.
+    """A rule's decision about a trial after a result.
 
     Attributes:
-        verdict: "continue"; "stop" permanently; or "wait" until `Rule.released` returns another decision on the trial.
-        reason: Reason as a message to users; "" without one.
-        orders: Changes to make to the trial before it continues (PBT), None for none.
+        verdict: "continue"; "stop" permanently; or "wait" until `Rule.released` returns another decision about the
+            trial.
+        reason: Reason, as a message for users; "" if there is none.
+        orders: Changes to make to the trial before it continues (PBT); None if nothing changes.
         rung: Rung at which this result was compared, in units of the scheduler's `time_attr`; None if it was not
             compared. For searchers that use partial results, this is the budget.
     """
@@ -74,35 +75,35 @@ CONTINUE = Decision("continue")
 
 
 class Rule(Protocol):
-    """Interface of a scheduling rule, which decides on trials from their results."""
+    """Interface of a scheduling rule, which makes decisions about trials from their results."""
 
     def add(self, trial: str) -> None:
         """Adds a trial, in the order of the trial table and before its first result. Idempotent."""
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Records a result and decides on the trial; also called for a trial's last result.
+        """Records a result and makes a decision about the trial; also called for a trial's last result.
 
         Args:
             trial: Name of the trial.
             time: Progress of the trial, which increases from one result to the next, except after a restart.
-            score: Score of the trial, higher is better (a minimized metric is negated); None without a score, which is
-                worse than any.
+            score: Score of the trial, where higher is better (a minimized metric is negated); None for a missing score,
+                which is worse than any other.
         """
 
     def remove(self, trial: str) -> None:
         """Records the end of a trial, for any reason."""
 
     def released(self) -> dict[str, Decision]:
-        """Returns the decisions on waiting trials that were made since the last call, and clears them."""
+        """Returns the decisions about waiting trials that were made since the last call, and clears them."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Units of time and score, for messages on decisions.
+    """Units of time and score, for messages about decisions.
 
     Attributes:
-        metric: Name of the score's metric.
-        mode: Whether higher or lower values of the metric are better; with "min", scores are its negated values.
+        metric: Name of the metric used as score.
+        mode: Whether higher or lower values of the metric are better; with "min", the scores are negated values.
         time_attr: Unit of time, such as ``env_steps``.
     """
 
@@ -112,11 +113,11 @@ class Measure:
 
     @property
     def worse_than(self) -> str:
-        """Word for the position of a worse value relative to a better one: "below" or "above"."""
+        """Word that relates a worse value to a better one: "below" or "above"."""
         return "below" if self.mode == "max" else "above"
 
     def value(self, score: float) -> str:
-        """Formats a score as a value of the metric; a minimized metric, negated as a score, gets its sign back.
+        """Formats a score as a value of the metric, undoing the negation of a minimized metric.
 
         Examples:
             >>> Measure().value(12.375), Measure(mode="min").value(-1234.5), Measure().value(-math.inf)
@@ -128,7 +129,7 @@ class Measure:
         return f"{number:,.0f}" if 1000 <= abs(number) < math.inf else f"{number:.4g}"
 
     def moment(self, time: float) -> str:
-        """Formats a time as text with its unit, for messages.
+        """Formats a time with its unit, for messages.
 
         Examples:
             >>> Measure().moment(10_000), Measure(time_attr="time_total_s").moment(7.5)
@@ -140,5 +141,5 @@ class Measure:
 
 
 def comparable(score: float | None) -> float:
-    """Sort key of a score under which missing scores and NaN are worse than all others."""
+    """Sort key for scores that puts missing scores and NaN below all others."""
     return -math.inf if score is None or math.isnan(score) else float(score)

@@ -1,1 +1,1 @@
-"""Searchers that choose the next configuration (Optuna, BOHB), and the journal from which a search is resumed."""
+"""Searchers that choose the next configuration (Optuna, BOHB), and the journal from which a search resumes."""

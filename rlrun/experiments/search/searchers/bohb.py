@@ -1,7 +1,7 @@
-"""BOHB's searcher (arXiv:1807.01774): maximizes the ratio of two kernel densities, of good and bad configurations.
+"""BOHB's searcher (arXiv:1807.01774): maximizes the ratio of the kernel densities of good and bad configurations.
 
-The densities are fitted to scores at the largest budget (rung of HyperBand) that enough configurations have reached: at
-first a small budget, later larger ones.
+The densities are fitted to the scores at the largest budget (HyperBand rung) that enough configurations have reached.
+This is a small budget at first, and a larger one later.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Points = npt.NDArray[np.float64]
 
 
 class BohbSearcher:
-    """Searcher of BOHB (arXiv:1807.01774, algorithm 2), with the paper's default settings."""
+    """BOHB's searcher (arXiv:1807.01774, algorithm 2), with the paper's default settings."""
 
     uses_intermediate_results = True
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Suggests the next hyperparameter configuration, from the history of the search."""
+        """Suggests the next hyperparameter configuration, based on the history of the search."""
         generator = np.random.default_rng(seed)
         ranked = _ranked(history)
         if generator.uniform() < RANDOM_FRACTION or not ranked:
@@ -66,9 +66,9 @@ def split(number: int, least: int) -> tuple[int, int]:
 
 
 def model_budget(history: History) -> float | None:
-    """Largest budget at which enough configurations have scores for BOHB's densities; None without one.
+    """Largest budget with enough scored configurations to fit BOHB's densities; None if there is no such budget.
 
-    At least N_min + 2 are needed, where N_min is the number of dimensions + 1.
+    At least N_min + 2 configurations are needed, where N_min is the number of dimensions + 1.
     """
     seen = [budget for observed in _scores(history).values() for budget in observed]
     enough = {budget for budget in seen if seen.count(budget) >= _least(history) + 2}
@@ -83,7 +83,7 @@ class Density:
 
     Attributes:
         centers: Points that the density was fitted to: numbers from 0 to 1, or indices of options, [N, D].
-        bandwidths: Standard deviations, or probabilities that an option becomes another one, [D].
+        bandwidths: Standard deviations, or probabilities that an option changes to another one, [D].
         options: Number of options of each dimension, 0 for numeric ones, [D].
     """
 
@@ -95,8 +95,8 @@ class Density:
     def fit(cls, points: Points, options: Sequence[int]) -> Density:
         """Fits a kernel density whose bandwidths follow the normal reference rule, 1.06 * std * N ** (-1 / (4 + D)).
 
-        The standard deviation of a dimension with options is that of a Bernoulli variable, sqrt(p * (1 - p)), for any
-        number of options.
+        A dimension with options gets the standard deviation of a Bernoulli variable, sqrt(p * (1 - p)), no matter how
+        many options it has.
 
         Args:
             points: N points of D dimensions, [N, D].
@@ -124,7 +124,7 @@ class Density:
         return np.asarray(kernels.mean(axis=1))
 
     def sample(self, number: int, generator: np.random.Generator) -> Points:
-        """Samples points of D dimensions, [number, D], with widened bandwidths and truncated to [0, 1]."""
+        """Samples points of D dimensions, [number, D], with widened bandwidths, and truncates them to [0, 1]."""
         points = self.centers[generator.integers(len(self.centers), size=number)].copy()
         for place, count in enumerate(self.options):
             width = min(BANDWIDTH_FACTOR * self.bandwidths[place], _widest(count))

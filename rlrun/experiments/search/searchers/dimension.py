@@ -1,4 +1,4 @@
-"""Search spaces as numeric dimensions for searchers, in which a number (coordinate) represents each value."""
+"""Search spaces as numeric dimensions for searchers: each value is represented by a number (coordinate)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ mean."""
 class Dimension:
     """One search space as a numeric dimension: an interval of coordinates that map to values.
 
-    The coordinate of a value is the index of an option, the value divided by `step` in a quantized or integer space,
-    the cumulative probability in a normal distribution, and otherwise the value itself. A uniform draw from the
+    A value's coordinate is its index among the options, the value divided by `step` in a quantized or integer space,
+    its cumulative probability in a normal distribution, and otherwise the value itself. A uniform draw from the
     interval, or from its logarithm, rounded if `whole`, has the same distribution of values as a draw from the space.
 
     Attributes:
@@ -52,7 +52,7 @@ class Dimension:
 
     @property
     def options(self) -> tuple[Any, ...]:
-        """Choices of the search space, () for a numeric space."""
+        """Choices of the search space; () for a numeric space."""
         return () if self.space.kind.parameters else self.space.arguments
 
     @property
@@ -69,7 +69,7 @@ class Dimension:
         return self._normal.inv_cdf(coordinate) if self._is_normal else coordinate
 
     def coordinate(self, value: Any) -> float:
-        """Coordinate of a value, the number that represents it for searchers; the lowest if options are equal."""
+        """Coordinate of a value, the number that represents it for searchers; the lowest one for equal options."""
         if self.options:
             return [as_text(option) for option in self.options].index(as_text(value))
         if self.whole:
@@ -91,7 +91,7 @@ class Dimension:
         return self.coordinate(self.value(coordinate)) if self.whole else min(max(coordinate, self.low), self.high)
 
     def read(self, recorded: Any) -> Any:
-        """Converts a value loaded from JSON to the option of the search space that was saved; numbers are unchanged."""
+        """Converts a value loaded from JSON back to the option that was saved; leaves numbers unchanged."""
         return self.value(self.coordinate(recorded)) if self.options else recorded
 
     @property
@@ -111,7 +111,7 @@ class Dimension:
 
 
 def dimensions_of(spaces: Mapping[Location, SearchSpace]) -> tuple[Dimension, ...]:
-    """Converts each search space of an experiment to a numeric dimension, in the order of the experiment."""
+    """Converts each search space of an experiment to a numeric dimension, in the same order."""
     return tuple(_dimension(name, location, spaces[location]) for location, name in short_names(spaces).items())
 
 

@@ -1,7 +1,7 @@
-"""Journal of a search: all suggestions and results in search.jsonl, from which the search is resumed.
+"""Journal of a search: all suggestions and results, in search.jsonl, from which the search can be resumed.
 
-The journal is the only state, since searchers are stateless. An interrupted search is restored line by line, without
-suggesting anything again, and continues with the configuration that it would have suggested without the interruption.
+Since searchers are stateless, the journal is the only state. An interrupted search is restored line by line, without
+suggesting anything again, and continues with the same configuration as if it had not been interrupted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Check = Callable[[Configuration], object]
 
 
 class JournaledSearcher:
-    """Searcher whose suggestions and results are first written to a journal file; configurations are numbered from 0.
+    """Searcher that writes its suggestions and results to a journal first; configurations are numbered from 0.
 
     Attributes:
         history: Configurations and scores of the search so far.
@@ -54,14 +54,14 @@ class JournaledSearcher:
         Args:
             searcher: The searcher.
             path: The journal.
-            head: Description of the search in the journal's first line, with `mode`, `seed` and `startup_trials`; the
-                same description is required at a resume.
+            head: Description of the search in the journal's first line, with `mode`, `seed` and `startup_trials`; a
+                resume requires the same description.
             dimensions: The search spaces.
             check: Function that raises an error for an invalid suggestion.
-            study_file: Optuna study for other programs, which follows the search; None for none.
+            study_file: Optuna study that is kept up to date for other programs; None to write no study.
 
         Raises:
-            UsageError: The journal is that of another search, or is damaged.
+            UsageError: The journal belongs to another search, or is damaged.
             OutOfResources: The disk is full.
         """
         self.history = History(tuple(each for each in dimensions if not each.is_constant), head["mode"])
@@ -124,7 +124,7 @@ class JournaledSearcher:
 
         Args:
             number: Number of the configuration.
-            score: Final score, the mean over seeds; None, or a number that is not finite, for a failure.
+            score: Final score, which is the mean over seeds; None or a non-finite number means a failure.
         """
         if score is not None and not math.isfinite(score):
             score = None
@@ -137,7 +137,7 @@ class JournaledSearcher:
                 self._study_file.finish(self.history, number)
 
     def notes(self) -> list[str]:
-        """Returns the messages to the user that were added since the last call, and clears them."""
+        """Returns the messages for the user that were added since the last call, and clears them."""
         notes, self._notes = self._notes, []
         return notes
 

@@ -1,7 +1,7 @@
 """Optuna's TPE as a searcher, and a study file that Optuna's own tools can open.
 
-The searcher samples from a study in memory, created from the history each time. The file is a JournalStorage with the
-same trials, for `optuna-dashboard` and `optuna.load_study`. rlrun never reads it.
+The searcher samples from an in-memory study, which it creates from the history each time. The file is a JournalStorage
+with the same trials, for `optuna-dashboard` and `optuna.load_study`; rlrun never reads it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STUDY_FILE = "optuna.log"
 
 
 class OptunaSearcher:
-    """Optuna's multivariate tree-structured Parzen estimator (arXiv:2304.11127).
+    """Searcher that uses Optuna's multivariate tree-structured Parzen estimator (arXiv:2304.11127).
 
     Running configurations count as bad, so that concurrent suggestions differ; failed ones are left out.
     """
@@ -34,7 +34,7 @@ class OptunaSearcher:
     uses_intermediate_results = False
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Suggests the next hyperparameter configuration, from the history of the search."""
+        """Suggests the next hyperparameter configuration, based on the history of the search."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)

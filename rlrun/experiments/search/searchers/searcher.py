@@ -1,4 +1,4 @@
-"""Interface of searchers: stateless functions from the history of a search to the next configuration."""
+"""Interface of searchers: stateless functions that map the history of a search to the next configuration."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class History:
     Attributes:
         dimensions: The search spaces with more than one value.
         mode: Whether higher values of the metric are better (max) or lower ones (min).
-        configurations: Suggested configurations, by the configuration's number (from 0).
-        scores: Final scores, by the configuration's number; None for a failure.
-        observations: Intermediate scores, by the configuration's number, then by budget.
+        configurations: Suggested configurations, by number (from 0).
+        scores: Final scores, by configuration number; None for a failure.
+        observations: Intermediate scores, by configuration number, then by budget.
         began: Times at which configurations were suggested, in seconds since 1970, by number.
         ended: Times at which configurations ended, in seconds since 1970, by number.
     """
@@ -62,8 +62,8 @@ class History:
 class Searcher(Protocol):
     """Interface of searchers, which suggest the next configuration from the history of the search and a seed.
 
-    Searchers are stateless: equal history and seed give an equal configuration, in any process. So an interrupted
-    search continues as if without interruption.
+    Searchers are stateless: the same history and seed give the same configuration in any process, so an interrupted
+    search continues as if it had not been interrupted.
     """
 
     @property
@@ -74,6 +74,6 @@ class Searcher(Protocol):
         """Suggests the next hyperparameter configuration.
 
         Args:
-            history: History of the search with at least one score, read-only.
+            history: History of the search, read-only, with at least one score.
             seed: Seed of all random draws, 32 bits.
         """

@@ -1,4 +1,4 @@
-"""MLflow logger: an MLflow run for each trial, in an MLflow experiment named after rlrun's experiment."""
+"""MLflow logger: one MLflow run per trial, in an MLflow experiment named after rlrun's experiment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BATCH, MAX_VALUE = 1000, 500
 
 
 class MlflowLogger(TrialLogger):
-    """Logger of a trial's results to an MLflow server, database or folder."""
+    """Logger that sends a trial's results to an MLflow server, database or folder."""
 
     def __init__(self, config: MlflowConfig) -> None:
         self._config = config

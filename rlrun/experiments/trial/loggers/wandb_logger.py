@@ -1,4 +1,4 @@
-"""Weights & Biases logger: one W&B run for each trial, grouped by rlrun's runs."""
+"""Weights & Biases logger: one W&B run per trial, grouped by rlrun's runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EXIT_CODES: dict[str, int] = {"ERROR": 1, "INTERRUPTED": 255}
 
 
 class WandbLogger(TrialLogger):
-    """Logger of a trial's results to Weights & Biases.
+    """Logger that sends a trial's results to Weights & Biases.
 
-    All its files, also those for `wandb sync`, are in the trial's directory.
+    All of its files, including those for `wandb sync`, are in the trial's directory.
     """
 
     def __init__(self, config: WandbConfig) -> None:
@@ -52,7 +52,7 @@ class WandbLogger(TrialLogger):
 
     @override
     def log(self, row: Mapping[str, Any]) -> None:
-        """Logs a result row at its iteration; wandb ignores repeated rows, as after a resume."""
+        """Logs a result row at its iteration; wandb ignores rows that are repeated after a resume."""
         numbers = {name: value for name, value in row.items() if value is not None}
         self._run.log(numbers, step=int(row["iteration"]))
 

@@ -2744,8 +2744,8 @@ class GAIL(_GAIL):
                 where each further step costs.
             discriminator_hiddens: Widths of the dense layers of the discriminator.
             discriminator_lr: Learning rate of the discriminator.
-            discriminator_every: The discriminator learns from one of every `discriminator_every` minibatches, next to
-                as many expert steps.
+            discriminator_every: The discriminator learns from one of every `discriminator_every` minibatches, together
+                with as many expert steps.
         """
 
 class GRPO(_GRPO):
@@ -3359,7 +3359,7 @@ class LinTS(_LinTS):
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             ridge: Ridge penalty: weight of the coefficients' squared norm.
-            v: Scale v of the posterior N(theta, v^2 A^-1) that coefficients are sampled from.
+            v: Scale v of the posterior N(theta, v^2 A^-1) from which coefficients are sampled.
         """
 
 class LinUCB(_LinUCB):
@@ -4148,8 +4148,8 @@ class PPG(_PPG):
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            policy_iterations: Batches in a phase (N_pi): PPO learns from each, then the auxiliary phase from all of
-                them, which are kept.
+            policy_iterations: Batches in a phase (N_pi): PPO learns from each batch, and the auxiliary phase then
+                learns from all of them.
             auxiliary_epochs: Epochs (passes over the kept batches) of an auxiliary phase (E_aux).
             clone_coeff: Weight of the KL divergence from the policy before the auxiliary phase (beta_clone).
         """

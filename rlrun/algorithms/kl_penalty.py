@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
 COLUMN = "kl_penalty_coeff"
-"""Column of a batch with the present weight of the penalty."""
+"""Column of a batch with the current weight of the penalty."""
 
 RAISED, LOWERED = 1.5, 0.5
 """Factors by which the weight changes, as in RLlib; the paper doubles and halves it (arXiv:1707.06347, section 4)."""

@@ -34,7 +34,7 @@ TD_METRICS = (
 
 
 def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Statistics of a TD loss for the metrics `TD_METRICS`: the loss, the mean Q value, the mean absolute TD error.
+    """Statistics of a TD loss for the metrics `TD_METRICS`: loss, mean Q value, and mean absolute TD error.
 
     Args:
         loss: Scalar loss, [].

@@ -1,4 +1,4 @@
-"""Losses of TD errors: Huber loss or squared error of Q values, and losses of return distributions (torch).
+"""Losses for TD errors: Huber loss or squared error of Q values, and losses for return distributions (torch).
 
 They use tensor methods only and do not branch on values, so they can be traced.
 """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
 
 RUNNING_STATISTICS = ("norm.mean", "norm.variance", "norm.steps")
-"""Ends of the names of the parameters that losses assign: those of the layers in `rlrun.engine.nn.batch_norm`."""
+"""Name suffixes of the parameters that losses assign: those of the layers in `rlrun.engine.nn.batch_norm`."""
 
 WeightProjection = Literal["dense", "dense_and_norms"]
 """Names of the groups of parameters that are projected after each optimizer step."""

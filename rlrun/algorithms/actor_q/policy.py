@@ -34,7 +34,7 @@ from rlrun.engine.policy.policy_config import PolicyConfig
 CriticFactory = Callable[[ObservationTree, CriticsModelConfig, int, int], NetworkSpec]
 """Makes the spec of each critic from (leaves, model, num_values, action_size), as `critic_spec` does.
 
-`num_values` is the number of Discrete actions, with `action_size` 0; of a Box it is 1, with the size D of an action.
+`num_values` is the number of Discrete actions, with `action_size` 0; for a Box it is 1, with `action_size` D.
 """
 
 NetworkFactories = Mapping[str, Callable[[ObservationTree, CriticsModelConfig], NetworkSpec]]

@@ -179,7 +179,7 @@ class SquashedNetworks(SoftNetworks):
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Log-probabilities and target Q values of next actions sampled with the batch's `next_noise`; no gradients."""
+        """Log-probabilities and target Q values of next actions sampled with `next_noise`, without gradients."""
         with torch.no_grad():
             observations = self.networks.following(batch)
             actions, log_probs = self.sample(observations, batch["next_noise"])

@@ -67,8 +67,8 @@ class LinTSConfig(LinearBanditConfig):
     """Settings of linear Thompson sampling (Agrawal and Goyal, arXiv:1209.3352)."""
 
     v: Schedule = 0.1
-    """Scale v of the posterior N(theta, v^2 A^-1) that coefficients are sampled from. It fits rewards whose noise has
-    standard deviation v; larger values explore more."""
+    """Scale v of the posterior N(theta, v^2 A^-1) from which coefficients are sampled. It should match the standard
+    deviation of the noise in rewards; larger values explore more."""
 
 
 class LinTS(Algorithm[LinTSConfig]):

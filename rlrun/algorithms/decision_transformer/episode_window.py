@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 RETURNS = "returns_to_go"
-"""Column of the sum of rewards from a step to its episode's end, its own reward included, [S, K]."""
+"""Column of the sum of rewards from a step to its episode's end, including the step's own reward, [S, K]."""
 
 STEPS = "episode_steps"
 """Column of the number of each step in its episode, [S, K]."""
@@ -29,7 +29,7 @@ STEPS = "episode_steps"
 Floats = NDArray[np.float32]
 
 COUNT, STEP, TO_GO = -3, -2, -1
-"""Entries of a recurrent state: number of steps in the context, of steps in the episode, and return still to come."""
+"""Entries of a recurrent state: number of steps in the context, number of steps in the episode, and return-to-go."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class QNetworks:
         return self.means(self.target_q_outputs(observations) if outputs is None else outputs)
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Greedy actions [rows, steps] of the online network under action masks, for double Q-learning; no gradient."""
+        """Online network's greedy actions [rows, steps] under action masks, for double Q-learning, without gradient."""
         with torch.no_grad():
             outputs = self._run(self.views, observations, _CHOICE, at_midpoints=True)
             return self.allowed_argmax(self.means(outputs), observations)

@@ -10,7 +10,7 @@ from rlrun.engine.policy.exploration.epsilons import EpsilonSpread
 from rlrun.engine.policy.policy_config import PolicyConfig
 
 QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
-"""Names of the explorations that come with Q policies."""
+"""Names of the built-in explorations for Q policies."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ MOST_CURVES = 6
 """Maximum number of observation components drawn as curves."""
 
 MOST_FRAMES = 16
-"""Number of frames drawn of an image sequence, evenly spaced."""
+"""Number of evenly spaced frames drawn from an image sequence."""
 
 WIDTH, HEIGHT, GAP, HEAD, FOOT = 960, 110, 34, 54, 40
 """Layout in pixels: width of the picture, height of a panel, gap above it for its name, heights of heading and foot."""
@@ -32,7 +32,7 @@ LEFT, RIGHT = 70, 12
 """Margins of the curves in pixels."""
 
 LEAST_SPAN = 0.25
-"""Height of a panel, at least, as a part of the largest absolute value of its kind: noise is drawn as small."""
+"""Minimum height of a panel, as a fraction of the largest absolute value of its kind, so that noise looks small."""
 
 STYLE = "<style>text{fill:#555} @media (prefers-color-scheme: dark){text{fill:#a8b0b8}}</style>"
 

@@ -215,7 +215,7 @@ class WorldModel:
         return torch.cat(parts, -1)
 
     def convolve(self, name: str, image: Tensor) -> Tensor:
-        """Encodes images [N, channels, H, W] by convolutions as flat features [N, ...]."""
+        """Encodes images [N, channels, H, W] as flat features [N, ...], with convolutions."""
         features = image - 0.5
         for i in range(NUM_CONVOLUTIONS):
             own = f"{name}.{i}"
@@ -248,7 +248,7 @@ class WorldModel:
         return [leaf for _, leaf in self.spec.images]
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Categorical distributions [..., K, C] of logits [..., K * C], mixed with 1% uniform probability."""
+        """Categorical distributions [..., K, C] from logits [..., K * C], mixed with 1% uniform probability."""
         spec = self.spec
         softmax: Tensor = logits.view(*logits.shape[:-1], spec.latents, spec.classes).softmax(-1)
         return softmax * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / spec.classes

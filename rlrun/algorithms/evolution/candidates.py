@@ -119,7 +119,7 @@ class Samples:
 
 
 def perturbation(seed: int, generation: int, pair: int, size: int) -> Floats:
-    """Standard normal noise of a mirrored pair or a sampled candidate; seeded, thus equal on workers and learner."""
+    """Standard normal noise of a mirrored pair or a sampled candidate; seeded, so that it is equal on all workers."""
     return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)
 
 
@@ -145,7 +145,7 @@ def summed_perturbations(
 
 
 def as_gradient(direction: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Converts an ascent direction to a gradient for `Learner.apply_gradients`: negated, followed by its weight 1."""
+    """Converts an ascent direction to a gradient for `Learner.apply_gradients`: negated, followed by a weight of 1."""
     return np.append(-direction, np.float32(1.0))
 
 

@@ -203,7 +203,7 @@ SMOOTHING = 0.5
 
 
 class AbsorbingLogOdds(NamedTuple):
-    """Log-odds that a state is the expert's, from how often expert and learner are in the absorbing state.
+    """Log-odds that a state is the expert's, computed from how often expert and learner are in the absorbing state.
 
     A terminated episode is treated as continuing forever in an absorbing state, for learner and expert alike, so that
     neither long nor short episodes are rewarded as such. A learner that terminates more often than the expert is in

@@ -12,7 +12,7 @@ from rlrun.algorithms.ppo import PPOConfig
 from rlrun.engine.settings.config import PositiveInt, Schedule, defaults, fixed
 
 OWN_OBS, OWN_ACTIONS = "discriminator_obs", "discriminator_actions"
-"""Columns of the learner's present observations, trees of [T, B, ...], and of its actions as the env took them."""
+"""Columns of the learner's current observations, trees of [T, B, ...], and of its actions as the env took them."""
 
 EXPERT_OBS, EXPERT_ACTIONS = "expert_obs", "expert_actions"
 """Columns of expert steps, drawn uniformly, one for each of the learner's steps."""
@@ -40,7 +40,8 @@ class GAILConfig(PPOConfig):
     discriminator_lr: Schedule = 3e-4
     """Learning rate of the discriminator."""
     discriminator_every: PositiveInt = 4
-    """The discriminator learns from one of every `discriminator_every` minibatches, next to as many expert steps."""
+    """The discriminator learns from one of every `discriminator_every` minibatches, together with as many expert
+    steps."""
 
     @field_validator("gamma")
     @classmethod

@@ -20,7 +20,7 @@ MODEL_STEPS = Metric("model_steps", "steps", "Transitions imagined so far; not c
 
 @dataclass(frozen=True)
 class ImaginedStep:
-    """Predicted transitions from observations and actions [R, L], by one member of an ensemble per column.
+    """Predicted transitions from observations and actions [R, L], with one ensemble member per column.
 
     Attributes:
         next_obs: Next observations, [R, L, D].

@@ -134,7 +134,7 @@ class TeamQNetworks:
             return self._mixed(self.target_views, values, observations, chosen)
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Greedy joint actions [rows, steps, members]: masked argmax of each member's online Q values; no gradient."""
+        """Greedy joint actions [rows, steps, members]: masked argmax of online Q values, without gradient."""
         with torch.no_grad():
             return self.best(self._values(self.views, observations), observations)
 

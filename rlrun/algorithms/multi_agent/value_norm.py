@@ -48,7 +48,7 @@ def updated(moments: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
 
 
 def mean_and_deviation(moments: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns mean and standard deviation of the value targets, each a scalar; 0 and 1 before the first targets."""
+    """Returns the mean and standard deviation of the value targets, each a scalar; 0 and 1 before the first targets."""
     weight = moments[2]
     known = weight > 0
     divisor = torch.where(known, weight, torch.ones_like(weight))

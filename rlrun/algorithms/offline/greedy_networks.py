@@ -80,7 +80,7 @@ class ConservativeNetworks(SquashedNetworks):
     """Tanh-Gaussian actor and critics, whose target values have no entropy bonus."""
 
     def next_values(self, batch: SampleBatch) -> Tensor:
-        """Target critics' values [S, L] of an action sampled from the actor at the next observations; no gradients."""
+        """Target critics' values [S, L] of actions sampled at the next observations, without gradients."""
         return self.sample_and_evaluate_next(batch).values
 
     def soft_maximum(self, batch: SampleBatch) -> Tensor:

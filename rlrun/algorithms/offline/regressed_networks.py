@@ -1,4 +1,4 @@
-"""Networks of an actor that imitates recorded actions, and of its critics, for use in losses (torch)."""
+"""Networks for an actor that imitates recorded actions, and for its critics, for use in losses (torch)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ACTOR_SUPPORT = (
         "outside", "", "Fraction of the actor's actions with a coordinate outside the range of the recorded actions"
     ),
 )
-"""Metrics of an actor's own actions next to recorded ones."""
+"""Metrics that compare an actor's actions with recorded ones."""
 
 
 def support_statistics(values: Tensor, actions: Tensor, recorded: Tensor, valid: Tensor) -> dict[str, Tensor]:

@@ -51,7 +51,7 @@ class PPGConfig(PPOConfig):
     model: PPGModelConfig = PPGModelConfig()
     """Network architecture of the policy and of the values."""
     policy_iterations: PositiveInt = 32
-    """Batches in a phase (N_pi): PPO learns from each, then the auxiliary phase from all of them, which are kept."""
+    """Batches in a phase (N_pi): PPO learns from each batch, and the auxiliary phase then learns from all of them."""
     auxiliary_epochs: PositiveInt = 6
     """Epochs (passes over the kept batches) of an auxiliary phase (E_aux)."""
     clone_coeff: NonNegativeFloat = 1.0

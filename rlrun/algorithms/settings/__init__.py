@@ -1,1 +1,1 @@
-"""Groups of settings that several families of algorithms share."""
+"""Groups of settings shared by several families of algorithms."""

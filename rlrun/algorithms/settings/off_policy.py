@@ -25,7 +25,7 @@ ActorObjective = Literal["first", "minimum", "mean"]
 """Value that an actor maximizes: the first critic's, the critics' minimum, or their mean."""
 
 NoiseKind = Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"]
-"""Names of the noises that come with deterministic actors."""
+"""Names of the built-in exploration noises for deterministic actors."""
 
 
 @defaults(num_envs_per_worker=1, max_grad_norm=10.0)
@@ -141,7 +141,7 @@ class AsynchronyConfig(ConfigModel):
 
     replay_shards: NonNegativeInt = 1
     """Processes (shards) that hold the replay buffer, each with the fragments of its share of the remote workers.
-    Shards reserve no CPUs. 0 holds the buffer in the trial's process, as always without remote workers."""
+    Shards reserve no CPUs. With 0, or without remote workers, the buffer is in the trial's process."""
     minibatches_in_flight: PositiveInt = 32
     """Minibatches requested in advance from each replay shard, so that the learner never waits for one. All of them may
     be in memory at once: 512 steps of Atari take 29 MB. Fewer suffice for a large network."""

@@ -20,7 +20,7 @@ WHO_HAS_CONSTRAINTS = "only ppo, a2c and pg support cost constraints"
 """Error message on `constraint` in algorithms without cost value heads."""
 
 WITH_KL_PENALTY = "rlrun.algorithms.kl_penalty:with_kl_penalty"
-"""Import path of the extension of a dataflow by the KL penalty, which only some settings ask for."""
+"""Import path of the function that extends a dataflow with the KL penalty, imported only if settings ask for it."""
 
 VALUE_NETWORK = r"(^|\.)(intrinsic_|cost_)?value[_.]"
 """Pattern in the names of parameters that belong to a separate value network."""

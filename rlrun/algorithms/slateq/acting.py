@@ -21,7 +21,7 @@ from rlrun.engine.policy.action_spaces.multi_discrete import MultiDiscreteAction
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
 
 MOST_SLATES = 20_000
-"""Largest number of slates that are enumerated; with more of them, slates are put together item by item."""
+"""Largest number of slates that are enumerated; if there are more, slates are built item by item."""
 
 LARGEST_LOGIT = 20.0
 """Logits are clipped to this size, so that no weight is infinite or 0."""

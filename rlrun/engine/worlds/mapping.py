@@ -91,6 +91,10 @@ class PolicyMapping:
             seatings.append(seating)
         return seatings
 
+    def unmatched(self, agents: Sequence[str]) -> list[str]:
+        """Returns the patterns that match none of the given agents, such as misspelled ones."""
+        return [pattern for pattern in self._patterns if not any(fnmatchcase(agent, pattern) for agent in agents)]
+
     def _decided(self, agent: str, episode: int) -> str:
         if self._function is not None:
             return self._asked(self._function, agent, episode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -210,3 +211,13 @@ def test_a_world_on_the_command_line_is_a_mapping_as_in_a_spec() -> None:
     assert planned.exit_code == 0
     (experiment,) = json.loads(planned.stdout)["experiments"]
     assert (experiment["name"], experiment["env"]) == ("cartpoles-ppo", "rlrun.toys:CartPoles")
+
+
+def test_a_pattern_that_matches_no_agent_is_reported(tmp_path: Path, wording: Any) -> None:
+    spec = tmp_path / "poles.yaml"
+    spec.write_text(
+        "poles:\n  env: {world: 'rlrun.toys:CartPoles'}\n  policies: {a: {algorithm: ppo}}\n"
+        "  mapping: {pole_2: a, 'pole_*': a}\n  stop: {env_steps: 100}\n"
+    )
+    done = rlrun("validate", str(spec))
+    assert (done.exit_code, done.stderr) == (0, wording("'pole_2'", "pole_0, pole_1"))

@@ -67,7 +67,7 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool) -> None:
 
 
 def _heading(found: RunDiagnosis) -> list[str]:
-    """Header of a diagnosis: a line on the run, and one on the returns of each policy."""
+    """Header of a diagnosis: one line about the run, and one line about each policy's returns."""
     from rlrun.report.diagnosis.run_diagnosis import trials_text
 
     run = f"{found.view.name}: {found.view.algorithm} on {found.view.env}, {trials_text(found.view.trials)}"

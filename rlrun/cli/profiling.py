@@ -114,7 +114,7 @@ class Profile:
 
 
 def warm_up(training: Training) -> float:
-    """Starts a training and runs warm-up iterations; returns the duration in seconds."""
+    """Starts a `Training` and runs warm-up iterations; returns the duration in seconds."""
     began = time.perf_counter()
     for _ in range(WARM_UP_ITERATIONS):
         training.step()
@@ -122,12 +122,12 @@ def warm_up(training: Training) -> float:
 
 
 def profiled(training: Training, seconds: float) -> Profile:
-    """Profiles a training for a given duration, extended to the end of an iteration.
+    """Profiles a `Training` for a given duration, extended to the end of an iteration.
 
     An interrupt (Ctrl-C) ends profiling early, with a partial profile as result.
 
     Args:
-        training: The training, already warmed up, so that nothing has to start or compile.
+        training: The `Training`, already warmed up, so that nothing has to start or compile.
         seconds: Seconds after which no new iteration begins.
     """
     from rlrun.engine.rollout.phases import machine_clock

@@ -147,7 +147,7 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
 
 
 def cases_table(verdicts: Sequence[Verdict]) -> str:
-    """Formats the trials of a regression run as a table, with a row for each metric of each trial."""
+    """Formats the trials of a regression run as a table, with one row per trial and metric."""
     rows = [
         [
             verdict.experiment,

@@ -46,7 +46,7 @@ class RunProgress:
     Attributes:
         trials: Progress of the run's trials, by name.
         expected: Total number of trials at the end, including those that a searcher has not suggested yet.
-        resources: CPUs and GPUs in use, None if unknown.
+        resources: CPUs and GPUs in use; None if unknown.
         uses_ray: Whether the run needs Ray, which it starts or joins before its trials.
         metrics: Metrics of the trial, in a run with a single trial; otherwise empty, to save memory.
         waiting: The newest report on a wait for cluster nodes; None if the run is not waiting.
@@ -79,7 +79,7 @@ class RunProgress:
         return trial
 
     def note_waiting(self, event: RunWaiting, now: float) -> bool:
-        """Notes a report on a wait for nodes.
+        """Records a report on a wait for nodes.
 
         Args:
             event: The report.

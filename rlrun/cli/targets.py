@@ -185,10 +185,10 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
 
     Args:
         checkpoint: A checkpoint's directory.
-        training: The training restored from it.
+        training: The `Training` restored from the checkpoint.
 
     Raises:
-        CheckpointError: If the checkpoint was removed, as older checkpoints are while a trial is running.
+        CheckpointError: If the checkpoint was removed, which happens to older checkpoints while a trial is running.
     """
     from rlrun.engine.checkpoint.format import SPEC_FILE
     from rlrun.engine.checkpoint.plain_yaml import load_plain_yaml
@@ -257,7 +257,7 @@ def trial_directories(run: Path) -> list[Path]:
 
 
 def _missing(target: str, runs_dir: Path) -> str:
-    """Message on a missing target, with the searched folders and the most similar name."""
+    """Message about a missing target, with the searched folders and the most similar name."""
     near = did_you_mean(target, run_names(runs_dir))
     return f"{target} does not exist in the current folder ({Path.cwd()}) or in {runs_dir.absolute()}{near}"
 

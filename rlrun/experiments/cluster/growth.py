@@ -89,7 +89,7 @@ class NodeWaiter:
             time.sleep(LOOK_EVERY_S)
 
     def _look(self, trial: TrialSpec) -> None:
-        """Reports what the autoscaler does, if that is new or the last report is old.
+        """Reports what the autoscaler is doing if this has changed, or if the last report is old.
 
         Raises:
             UsageError: The time limit is over.

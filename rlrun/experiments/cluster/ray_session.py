@@ -291,5 +291,5 @@ def why_no_kernels_on_nodes() -> str:
 
 
 def _answer() -> str:
-    """The reason on the node where this runs."""
+    """Reason for the node on which this function runs."""
     return why_no_library()

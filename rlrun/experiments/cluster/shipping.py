@@ -90,7 +90,7 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def _path_of(name: str) -> Path | None:
-    """Folder or file of a top-level module, None without a Python source."""
+    """Folder or file of a top-level module; None if it has no Python source."""
     if name in sys.builtin_module_names or name == "__main__":
         return None
     try:

@@ -202,7 +202,7 @@ def _has_checkpoint(trial: TrialDirectory) -> bool:
 
 
 def _copy_of(experiment: Experiment, path: Path) -> str:
-    """Path or URI of the copy of a run in the experiment's storage, "" if it has none.
+    """Path or URI of a run's copy in the experiment's storage; "" if there is no storage.
 
     Raises:
         UsageError: The storage cannot be reached.
@@ -214,7 +214,7 @@ def _copy_of(experiment: Experiment, path: Path) -> str:
 
 
 def _fetched(experiment: Experiment, path: Path) -> str:
-    """Downloads an experiment's run from its storage; returns the copy's path or URI, "" if there is no copy.
+    """Downloads an experiment's run from its storage; returns the copy's path or URI; "" if there is no copy.
 
     Raises:
         UsageError: The storage cannot be reached, or the run's directory exists and is not empty.
@@ -344,7 +344,7 @@ def complete_event(run: RunDirectory) -> RunFound:
 
 
 def _end(trials: Sequence[TrialResult]) -> str:
-    """State of a run of which nothing is left to run."""
+    """State of a run that has nothing left to run."""
     failed = sum(trial.status == "ERROR" for trial in trials)
     if failed:
         lost = f"{failed} of {len(trials)} trials failed"

@@ -45,7 +45,7 @@ def check_shards(experiments: Sequence[Experiment], executor: Executor | None, a
 
 
 def _why_not_in_shards(experiment: Experiment) -> str:
-    """Reason why an experiment's trials cannot be trained in shards, "" if they can."""
+    """Reason why an experiment's trials cannot be trained in shards; "" if they can."""
     if experiment.scheduler is not None:
         return f"the scheduler {experiment.scheduler.kind} compares all trials while they run; leave out --shard"
     if experiment.searches:

@@ -303,7 +303,7 @@ class CopyOwner:
             self._renew()
 
     def _renew(self) -> None:
-        """Renews the own record, and looks for a newer one."""
+        """Renews this process's record, and looks for a newer one."""
         began = _clock()
         loss = None
         with suppress(OSError, ValueError):  # the storage cannot be reached; `confirm` says so

@@ -76,7 +76,7 @@ def own_commit() -> dict[str, str]:
 
 
 def _checked_out(git: Path) -> str:
-    """Commit of a repository's HEAD, "" before the first commit or if unreadable.
+    """Commit of a repository's HEAD; "" before the first commit, or if it is unreadable.
 
     In a worktree or submodule `.git` is a file with the path of the folder; branches are then in the common folder.
     """
@@ -110,7 +110,7 @@ def machine() -> dict[str, str]:
 
 
 def _field(file: Path, name: str) -> str:
-    """The first value of a field in a file of lines `name : value`, "" if there is none."""
+    """First value of a field in a file with lines `name : value`; "" if there is none."""
     try:
         lines = file.read_text(errors="replace").splitlines()
     except OSError:

@@ -51,7 +51,7 @@ class Driver:
 
     @override
     def __str__(self) -> str:
-        """Process as text, with its host if this is another one than the present."""
+        """Formats the process, with its host unless that is this machine."""
         process = f"process {self.pid}" if self.pid else "another process"
         return process if self.host in ("", platform.node()) else f"{process} on {self.host}"
 
@@ -190,7 +190,7 @@ def _locked(file: Path, operation: int, *, waits: bool = False) -> Iterator[int]
 
 
 def _driver(file: Path, shard: Shard | None) -> Driver | None:
-    """Process that holds a lock exclusively, None if there is none."""
+    """Process that holds a lock exclusively; None if there is none."""
     try:
         lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -99,7 +99,7 @@ def last_change(run: Path) -> float:
 
 
 def _stop(trials: tuple[TrialResult, ...]) -> dict[str, float]:
-    """Stop criteria in the spec of the first trial that has not ended; all trials have equal ones."""
+    """Stop criteria in the spec of the first trial that has not ended; all trials have the same criteria."""
     first = next((trial for trial in trials if not is_over(trial.status)), next(iter(trials), None))
     try:
         stop = {} if first is None else TrialDirectory(first.directory).read_spec().get("stop")

@@ -58,7 +58,7 @@ class Shard:
 
     @override
     def __str__(self) -> str:
-        """Text of the shard, as in the option ``--shard``."""
+        """Formats the shard as in the option ``--shard``."""
         return f"{self.index}/{self.count}"
 
     def owns(self, trial: int) -> bool:

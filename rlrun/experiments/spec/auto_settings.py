@@ -94,7 +94,7 @@ def auto_mistakes(
 
 
 def _why_not_measured(entry: Mapping[str, Any], algorithm: Algorithm[Any]) -> str:
-    """Reason why the settings of an entry cannot be measured, "" without one."""
+    """Reason why the settings of an entry cannot be measured; "" if they can."""
     begins = entry.get("begins")
     if "policies" in entry:
         return "several policies share the workers, and each has its own batch"
@@ -110,7 +110,7 @@ def _why_not_measured(entry: Mapping[str, Any], algorithm: Algorithm[Any]) -> st
 
 
 def _why_none_fits(auto: Sequence[str], experiment: Experiment) -> str:
-    """Reason why no setting keeps the batch of an experiment, "" without one."""
+    """Reason why no setting keeps an experiment's batch size; "" if there is none."""
     if experiment.env.external is not None:
         return "the clients of env.external are not connected before the run"
     if experiment.env.has_many_agents:

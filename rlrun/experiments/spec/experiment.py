@@ -536,7 +536,7 @@ class Experiment(RunSettings, Learning):
         return [f"{self.name}: {warning}" for warning in found if warning]
 
     def _never_learns(self) -> str:
-        """Warning that the run ends before learning starts, "" if it does not.
+        """Warning that the run ends before learning starts; "" if it does not.
 
         In a world of many agents, where a policy stores a step for each of its agents, it is always "".
         """
@@ -549,7 +549,7 @@ class Experiment(RunSettings, Learning):
         )
 
     def _early_stop_warning(self) -> str:
-        """Warning that the scheduler may stop trials before their first evaluation, "" if it cannot."""
+        """Warning that the scheduler may stop trials before their first evaluation; "" if it cannot."""
         scheduler = None if self.scheduler is None else self.scheduler.settings
         if self.evaluation is None or not isinstance(scheduler, AshaConfig | HyperBandConfig | MedianConfig):
             return ""
@@ -567,7 +567,7 @@ class Experiment(RunSettings, Learning):
         )
 
     def _steps_of_iteration(self, counter: str) -> int | None:
-        """Steps of an iteration in a scheduler's unit, None for seconds and for an unknown number."""
+        """Steps per iteration in a scheduler's unit; None if the unit is seconds or the number is unknown."""
         learns = self.learns
         if counter == "iteration":
             return 1

@@ -128,7 +128,7 @@ def with_key_location(
 
 
 def _holder_of(key: str, model: type[BaseModel], path: str) -> str:
-    """Path of the nested config with a field of the given name, "" if no config below the model has one."""
+    """Path of the nested config that has a field with the given name; "" if none below the model has one."""
     if key in model.model_fields:
         return path
     for name, field_info in model.model_fields.items():

@@ -302,7 +302,7 @@ class StartingPoint:
             eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
 
         Raises:
-            CheckpointError: The checkpoint does not fit the training.
+            CheckpointError: The checkpoint does not fit the `Training`.
             CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
         """
         training.load(self.content, eager=eager)

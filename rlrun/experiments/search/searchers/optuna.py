@@ -210,7 +210,7 @@ def _coordinate(dimension: Dimension, parameter: Any) -> float:
 
 
 def _labels(dimension: Dimension) -> tuple[str, ...]:
-    """Distinct text labels of the options: Optuna accepts no lists, and merges equal options."""
+    """Distinct labels for the options, since Optuna accepts no lists and merges equal options."""
     labels: list[str] = []
     for option in dimension.options:
         text = option if isinstance(option, str) else as_text(option)

@@ -202,7 +202,7 @@ def _has_checkpoint(trial: TrialDirectory) -> bool:
 
 
 def _copy_of(experiment: Experiment, path: Path) -> str:
-    """Path or URI of a run's copy in the experiment's storage; "" if there is no storage.
+    """Path or URI of a run's copy in the experiment's storage; "" if there is no copy.
 
     Raises:
         UsageError: The storage cannot be reached.

@@ -85,8 +85,9 @@ class Clock:
         Calls at the same step return the same dict object, and so do all calls if every setting is constant.
         """
         latest = self._evaluated
-        if latest is None or latest[1] is not self.schedules or not (latest[0] is None or latest[0] == self.steps):
+        if latest is None or latest[1] != self.schedules or not (latest[0] is None or latest[0] == self.steps):
             of_all, steps = {**self.fixed, **self.schedules}, self.steps
             is_constant = all(isinstance(schedule, int | float) for schedule in of_all.values())
-            self._evaluated = latest = None if is_constant else steps, self.schedules, values_at(of_all, steps)
+            latest = None if is_constant else steps, dict(self.schedules), values_at(of_all, steps)
+            self._evaluated = latest
         return latest[2]

@@ -23,6 +23,14 @@ def test_scheduled_settings_follow_the_env_steps_and_may_be_replaced():
     assert clock.scheduled() == {"lr": 0.5, "clip": 0.5}
 
 
+def test_a_constant_setting_that_an_operator_replaces_in_place_has_its_new_value_at_once():
+    clock = Clock({"lr": 0.5, "clip": 0.2}, RolloutCounts(), Learner)
+    assert clock.scheduled() == {"lr": 0.5, "clip": 0.2}
+    clock.schedules["lr"] = 0.25
+    assert clock.scheduled() == {"lr": 0.25, "clip": 0.2}
+    assert clock.scheduled() is clock.scheduled()
+
+
 def test_an_iterations_env_steps_are_those_since_it_began():
     counts = RolloutCounts()
     clock = Clock({}, counts, Learner)

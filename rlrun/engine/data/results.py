@@ -1,4 +1,4 @@
-"""Result rows of a training (one per iteration) as a list, and their conversion to a pandas DataFrame."""
+"""List of a training run's result rows (one per iteration), and its conversion to a pandas DataFrame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Results(list[dict[str, Any]]):
-    """List of the result rows of a training or trial, oldest first; each maps names of metrics to values."""
+    """List of a training run's or trial's result rows, oldest first; each maps names of metrics to values."""
 
     def to_pandas(self) -> pandas.DataFrame:
         """Converts the rows to a DataFrame with a column for each metric, and NaN where a row lacks a metric.

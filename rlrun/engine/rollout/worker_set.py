@@ -1,4 +1,4 @@
-"""All rollout workers of a trial: one in its own process, or several in Ray actors."""
+"""All rollout workers of a trial: one in the trial's process, or several in Ray actors."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class StartedWorkers(Protocol):
 
 
 class WorkerSet:
-    """All rollout workers of a trial: one in its own process (`num_workers` 0), or several in Ray actors.
+    """All rollout workers of a trial: one in the trial's process (`num_workers` 0), or several in Ray actors.
 
     Workers start lazily, on first use. Remote workers need Ray: without a running cluster, as in a notebook, a private
     one is started, and stopped by `close`. With a local worker, ray is never imported.

@@ -25,8 +25,8 @@ SPREADS = "spreads"
 class LinearArms:
     """Network for action selection in a linear bandit: outputs x^T theta (mean reward) and S^T x for each arm.
 
-    The features are x, the coefficients theta, and the inverse Gram matrix S S^T, so S^T x gives the uncertainty of the
-    mean; see `RidgeRegressions`.
+    Here x is the feature vector, theta the coefficient vector, and S S^T the inverse Gram matrix, so S^T x gives the
+    uncertainty of the mean; see `RidgeRegressions`.
 
     With one shared regression, observations are features of each arm, [A, D]. With a regression per arm, they are a
     context [D], or a one-hot encoded Discrete context.

@@ -51,7 +51,7 @@ class Pending:
     progressed: bool = False
 
     def joined(self, other: Pending) -> Pending:
-        """Combines the conditions for which two parts of a flow wait into one object."""
+        """Combines into one object the conditions that two parts of a flow are waiting for."""
         return Pending(
             self.references + other.references,
             min(self.deadline, other.deadline),
@@ -381,7 +381,7 @@ class ZipWithWorker(Node):
 
 
 class FollowedBy(Node):
-    """Graph node that delivers each item of one flow after another flow has processed all of its ready items."""
+    """Graph node that lets a second flow process everything that is ready before it delivers an item of the first."""
 
     kind = "followed_by"
 

@@ -1,4 +1,4 @@
-"""Checks of a diagnosis on evaluations: greedy versus sampled actions, and evaluations in a different env."""
+"""Diagnosis checks that look at evaluations: greedy versus sampled actions, and evaluations in a different env."""
 
 from __future__ import annotations
 

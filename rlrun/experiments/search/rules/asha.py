@@ -79,7 +79,7 @@ class Asha:
         self._bracket[trial] = bracket
 
     def bracket_of(self, trial: str) -> int:
-        """Number of the bracket to which a trial is assigned, from 0."""
+        """Index (from 0) of the bracket to which a trial is assigned."""
         return self._bracket[trial]
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:

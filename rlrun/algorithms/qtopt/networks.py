@@ -1,4 +1,4 @@
-"""Critics of QT-Opt, whose greedy actions the cross-entropy method finds; for losses (torch)."""
+"""Critics of QT-Opt as used in its loss, with greedy actions found by the cross-entropy method (torch)."""
 
 from __future__ import annotations
 

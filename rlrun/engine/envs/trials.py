@@ -79,7 +79,7 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
 
 
 class TrialsWithValues(Trials):
-    """Env wrapper for RL^3 meta-learning: a trial of `Trials` that also observes object-level Q values.
+    """Env wrapper for RL^3 meta-learning: `Trials` whose observations also contain object-level Q values.
 
     The wrapper estimates the task's MDP from all steps of a trial (counts of transitions, and mean rewards), and solves
     it by value iteration. Observations have three additional parts for the current state: the `value`, the actions'
@@ -87,7 +87,7 @@ class TrialsWithValues(Trials):
     assumed to have reward 0 and to lead to each state with equal probability.
 
     Args:
-        env: The env, of Discrete observations (the MDP's states) and Discrete actions.
+        env: The env, with Discrete observations (the MDP's states) and Discrete actions.
         episodes: Number of episodes in a trial.
         gamma: Discount factor of the value iteration.
 

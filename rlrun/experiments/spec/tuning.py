@@ -214,7 +214,7 @@ class HyperBandConfig(_Limited):
 
 
 class BohbConfig(HyperBandConfig):
-    """Settings for the HyperBand scheduler used by BOHB: passes scores at each rung to the searcher `bohb`."""
+    """Settings for BOHB's HyperBand scheduler, which passes the trials' scores at each rung to the searcher `bohb`."""
 
 
 class MedianConfig(_Timed, _RankingSettings):

@@ -11,7 +11,7 @@ import pytest
 
 import rlrun
 from rlrun.engine.messages.errors import RunDamaged, UsageError
-from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
+from rlrun.experiments.runs.events import RunEvent, RunFinished, RunFound, RunStarted, TrialEvent, TrialNote
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 
@@ -95,7 +95,9 @@ def test_a_finished_run_has_nothing_to_go_on_with(tmp_path: Path) -> None:
     trials = rlrun.run({"done": entry()}, runs_dir=tmp_path)
     events: list[RunEvent] = []
     assert rlrun.resume(tmp_path / "done", watch=events.append) == trials
-    assert events == []
+    (event,) = events
+    assert isinstance(event, RunFound)
+    assert event.is_over
 
 
 def test_a_damaged_trial_json_is_named_and_once_it_is_removed_its_trial_goes_on(tmp_path: Path) -> None:

@@ -241,7 +241,9 @@ class LocalLearner:
             ValueError: Other processes cannot import the function by its module and name.
         """
         require_picklable(function)
-        return self.updates.evaluated(function, self.staging.batch(batch), stays=isinstance(batch["valid"], Tensor))
+        return self.updates.evaluated(
+            function, self.staging.batch(batch), stays=any(isinstance(column, Tensor) for column in batch.values())
+        )
 
     def last_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic over the minibatches of the last update; waits for the device.

@@ -46,8 +46,7 @@ class LocalLearner:
         announce: Callback for a message before a slow operation, such as compilation.
 
     Attributes:
-        policy: Policy that is trained.
-        objectives: Losses with their parameters and optimizers, in the order in which they run.
+        policy, objectives: The arguments of the same names.
         sgd_steps: Number of minibatch updates so far.
         weights_version: Version number of the weights: the number of batches learned so far.
         update_executor: Backend of the updates; fixed for a run, since results differ in the last bits.
@@ -241,9 +240,8 @@ class LocalLearner:
             ValueError: Other processes cannot import the function by its module and name.
         """
         require_picklable(function)
-        return self.updates.evaluated(
-            function, self.staging.batch(batch), stays=any(isinstance(column, Tensor) for column in batch.values())
-        )
+        stays = any(isinstance(column, Tensor) for column in batch.values())
+        return self.updates.evaluated(function, self.staging.batch(batch), stays=stays)
 
     def last_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic over the minibatches of the last update; waits for the device.

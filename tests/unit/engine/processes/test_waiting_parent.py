@@ -117,9 +117,16 @@ if past:
     sys.exit(0)
 # A child that is left by its own parent, in a session of its own, as daemons are.
 begin = ["sh", "-c", f"setsid sh -c 'echo $$ > {left}.new; mv {left}.new {left}; exec sleep 1000' & exit 0"]
-subprocess.run(begin, stdout=subprocess.DEVNULL)
-while not left.exists():
-    time.sleep(0.01)
+while True:
+    subprocess.run(begin, stdout=subprocess.DEVNULL)
+    while not left.exists():
+        time.sleep(0.01)
+    pid = left.read_text().strip()
+    # Before the parent has read the note, it adopts no orphans, and process 1 does.
+    if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) == os.getppid():
+        break
+    os.kill(int(pid), signal.SIGKILL)
+    left.unlink()
 os.kill(os.getpid(), signal.SIGKILL)
 """,
         str(tmp_path / "left"),

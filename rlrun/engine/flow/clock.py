@@ -57,8 +57,7 @@ class Clock:
     @property
     def steps_this_iteration(self) -> int:
         """Number of steps since the iteration began, in the unit that schedules follow: env steps or SGD steps."""
-        steps = self.counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
-        return steps - self._began_at
+        return self.steps - self._began_at
 
     @property
     def env_steps_this_iteration(self) -> int:

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from typing_extensions import override
 
 from rlrun.engine.data.tree import map_tree
+from rlrun.engine.kernels.operation_mode import OperationMode
 from rlrun.engine.kernels.steps import NoKernel
 from rlrun.engine.messages.silent_message import SilentMessage
 
@@ -112,14 +112,8 @@ def of_list(function: Callable[..., list[Tensor]], *trees: Any) -> Callable[...,
     return of_leaves
 
 
-class OnTheGpu(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OnTheGpu(OperationMode):  # type: ignore[no-untyped-call]
     """Torch mode that refuses operations a CUDA graph cannot capture: waits for the GPU and copies to the host."""
-
-    @classmethod
-    @override
-    def _should_skip_dynamo(cls) -> bool:
-        """Keeps torch from wrapping the next method, which would import its compiler and take seconds."""
-        return False
 
     @override
     def __torch_dispatch__(

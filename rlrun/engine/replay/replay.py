@@ -46,7 +46,7 @@ class ReplayRatio:
 
         The number is at most 0 before learning starts.
         """
-        return int((self.training_intensity * (stored_steps - self.learning_starts) + 1e-9) // 1)
+        return math.floor(self.training_intensity * (stored_steps - self.learning_starts) + 1e-9)
 
 
 class Lend(Protocol):

@@ -297,7 +297,7 @@ class FragmentNoise:
 
     def __call__(self, fragment: int) -> Floats:
         """Returns the noise [T, B, ...] of a fragment, given its number."""
-        block, first = fragment * self._length // self._block_length, fragment * self._length % self._block_length
+        block, first = divmod(fragment * self._length, self._block_length)
         if self._drawn is None or self._drawn[0] != block:
             noise = self._draw(block)
             if self._every is not None and self._block_length % self._every:

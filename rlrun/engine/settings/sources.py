@@ -14,7 +14,7 @@ from typing import Any
 from rlrun.engine.settings.import_mistakes import is_installed
 from rlrun.engine.settings.registry import OWN_SOURCES
 
-_IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):[A-Za-z_]")
+_IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_]\w*(\.\w+)*):[A-Za-z_]")
 
 
 def note(name: str) -> None:
@@ -32,7 +32,7 @@ def sources_of(settings: Any) -> dict[str, str]:
     Args:
         settings: Settings as plain data; import paths are keys or values.
     """
-    return {name: OWN_SOURCES[name] for name in sorted(set(_named_modules(settings))) if name in OWN_SOURCES}
+    return {name: OWN_SOURCES[name] for name in sorted(set(named_modules(settings))) if name in OWN_SOURCES}
 
 
 def changed_files(recorded: Mapping[str, str]) -> tuple[str, ...]:
@@ -41,12 +41,13 @@ def changed_files(recorded: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(str(_file(sys.modules[name])) for name in changed)
 
 
-def _named_modules(settings: Any) -> Iterator[str]:
+def named_modules(settings: Any) -> Iterator[str]:
+    """Yields the modules of the import paths in settings, plain data whose keys name hooks and opponents."""
     if isinstance(settings, Mapping):
         settings = [*settings, *settings.values()]
     if isinstance(settings, list | tuple):
         for setting in settings:
-            yield from _named_modules(setting)
+            yield from named_modules(setting)
     elif isinstance(settings, str) and (named := _IMPORT_PATH.match(settings)):
         yield named["module"]
 

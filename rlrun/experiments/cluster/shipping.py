@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rlrun.engine.checkpoint.durable import megabytes
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.settings.sources import named_modules
 from rlrun.experiments.spec.experiment import Experiment
 
 MAX_BYTES = 100 * 2**20
@@ -27,8 +27,6 @@ MAX_BYTES = 100 * 2**20
 
 LEFT_OUT = ("__pycache__", ".?*")
 """Patterns of files that are not shipped: caches and hidden files. ``.*`` would match the package's own folder."""
-
-_IMPORT_PATH = re.compile(r"([A-Za-z_]\w*)(\.\w+)*:[A-Za-z_]")
 
 
 def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
@@ -72,21 +70,8 @@ def _named(experiment: Experiment) -> Iterator[str]:
     """Yields the names of the top-level modules of an experiment's import paths and algorithms."""
     for algorithm in experiment.algorithms:
         yield algorithm_class(algorithm).__module__.partition(".")[0]
-    for text in _texts(experiment.to_data()):
-        match = _IMPORT_PATH.match(text)
-        if match:
-            yield match[1]
-
-
-def _texts(data: Any) -> Iterator[str]:
-    if isinstance(data, str):
-        yield data
-    elif isinstance(data, Mapping):
-        for key, value in data.items():  # hooks and opponents are named by keys
-            yield from _texts([key, value])
-    elif isinstance(data, list | tuple):
-        for value in data:
-            yield from _texts(value)
+    for module in named_modules(experiment.to_data()):
+        yield module.partition(".")[0]
 
 
 def _path_of(name: str) -> Path | None:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx import Graph, Node, map_arg
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 from typing_extensions import override
 
+from rlrun.engine.kernels.operation_mode import OperationMode
 from rlrun.engine.kernels.steps import Array, NoKernel, ReadByPython, require
 from rlrun.engine.learner.executors.decompositions import decomposition_of, is_view
 from rlrun.engine.learner.executors.numpy_kernels import (
@@ -108,7 +108,7 @@ class NoHostReads(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperationTracer(OperationMode):
     """Torch mode that records, as nodes of a graph, all operations that run within its `with` block.
 
     Args:
@@ -126,12 +126,6 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._nodes = WeakTensorKeyDictionary()  # by identity; values that are no longer needed take no memory
         for i, argument in enumerate(arguments):
             self._note(argument, self.graph.placeholder(f"argument_{i}"))
-
-    @classmethod
-    @override
-    def _should_skip_dynamo(cls) -> bool:
-        """Keeps torch from wrapping the next method, which would import its compiler and take seconds."""
-        return False
 
     @override
     def __torch_dispatch__(

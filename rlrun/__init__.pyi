@@ -212,8 +212,8 @@ class A2C(_A2C):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -223,18 +223,18 @@ class A2C(_A2C):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -290,8 +290,8 @@ class A3C(_A3C):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -303,14 +303,14 @@ class A3C(_A3C):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Gradients in flight per worker: with 1 a worker waits for new weights after each
                 gradient, as in arXiv:1602.01783.
@@ -377,8 +377,8 @@ class APPO(_APPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -388,18 +388,18 @@ class APPO(_APPO):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, the horizon of V-trace.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
@@ -450,20 +450,20 @@ class ARS(_ARS):
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Number of episodes per candidate in a generation.
             num_pairs: Number N of perturbations in a generation.
@@ -524,25 +524,25 @@ class AWAC(_AWAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
             replay: Settings of the replay buffer.
@@ -619,18 +619,18 @@ class AlphaZero(_AlphaZero):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: The replay buffer of positions.
@@ -715,26 +715,26 @@ class Apex(_Apex):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, which enters the replay buffer as a whole.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -823,26 +823,26 @@ class ApexDDPG(_ApexDDPG):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of the critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, which enters the replay buffer as a whole.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Replay buffer of single transitions, distributed over shards.
@@ -922,18 +922,18 @@ class Archer(_Archer):
             model: Network architecture of the actor and of the critics.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -1005,14 +1005,14 @@ class AsyncDQN(_AsyncDQN):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Gradients in flight per worker: with 1 a worker waits for new weights after each
                 gradient, as in arXiv:1602.01783.
@@ -1057,18 +1057,18 @@ class BC(_BC):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
@@ -1127,25 +1127,25 @@ class BCQ(_BCQ):
             lr: Learning rate of the behavior policy.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each critic and of the behavior policy.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
             replay: Settings of the replay buffer.
@@ -1195,20 +1195,20 @@ class CEM(_CEM):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Number of episodes per candidate in a generation.
             population_size: Number of candidates in a generation.
@@ -1245,20 +1245,20 @@ class CMAES(_CMAES):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Number of episodes per candidate in a generation.
             population_size: Population size lambda, the candidates in a generation.
@@ -1322,25 +1322,25 @@ class CQL(_CQL):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -1425,25 +1425,25 @@ class CRR(_CRR):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
             replay: Settings of the replay buffer.
@@ -1534,26 +1534,26 @@ class CrossQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -1637,25 +1637,25 @@ class DAgger(_DAgger):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -1718,26 +1718,26 @@ class DDPG(_DDPG):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -1812,8 +1812,8 @@ class DDPPO(_DDPPO):
             lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -1822,17 +1822,17 @@ class DDPPO(_DDPPO):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -1896,18 +1896,18 @@ class DPO(_DPO):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Maximum length of an episode in steps.
@@ -1980,26 +1980,26 @@ class DQN(_DQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -2067,18 +2067,18 @@ class DT(_DT):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Settings for encoding observations as inputs of the transformer.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
@@ -2131,8 +2131,8 @@ class Distill(_Distill):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Network architecture of the student.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2140,18 +2140,18 @@ class Distill(_Distill):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -2214,17 +2214,17 @@ class Dreamer(_Dreamer):
             model: Network architecture of the world model, the actor and the critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
             replay: Settings of the replay buffer and of the replayed sequences.
@@ -2311,26 +2311,26 @@ class DroQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -2409,20 +2409,20 @@ class ES(_ES):
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Number of episodes per candidate in a generation.
             num_pairs: Number of perturbations in a generation.
@@ -2474,8 +2474,8 @@ class FilteredBC(_FilteredBC):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -2485,18 +2485,18 @@ class FilteredBC(_FilteredBC):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps of completed episodes per batch, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -2574,26 +2574,26 @@ class FlashSAC(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -2697,8 +2697,8 @@ class GAIL(_GAIL):
             lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2706,18 +2706,18 @@ class GAIL(_GAIL):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -2794,8 +2794,8 @@ class GRPO(_GRPO):
             lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -2804,18 +2804,18 @@ class GRPO(_GRPO):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -2892,14 +2892,14 @@ class Gorila(_Gorila):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Fragments in flight per worker, each followed by the gradients that are due after it.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -2981,8 +2981,8 @@ class IPPO(_IPPO):
             lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -2992,18 +2992,18 @@ class IPPO(_IPPO):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             num_epochs: Epochs (passes over each batch).
@@ -3078,25 +3078,25 @@ class IQL(_IQL):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
             replay: Settings of the replay buffer.
@@ -3180,26 +3180,26 @@ class IQN(_IQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -3282,8 +3282,8 @@ class Impala(_Impala):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -3293,18 +3293,18 @@ class Impala(_Impala):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, the horizon of V-trace.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
@@ -3349,14 +3349,14 @@ class LinTS(_LinTS):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             ridge: Ridge penalty: weight of the coefficients' squared norm.
             v: Scale v of the posterior N(theta, v^2 A^-1) from which coefficients are sampled.
@@ -3390,14 +3390,14 @@ class LinUCB(_LinUCB):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             ridge: Ridge penalty: weight of the coefficients' squared norm.
             alpha: Width of the confidence interval, in standard deviations of the estimate for rewards of variance 1.
@@ -3453,18 +3453,18 @@ class MADDPG(_MADDPG):
             model: Network architecture of each actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -3528,18 +3528,18 @@ class MAML(_MAML):
             model: Network architecture of the policy.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             tasks_per_update: Tasks per batch, the paper's meta batch size.
             inner_steps: Number of inner gradient steps per adaptation to a task, each on new episodes of the policy
@@ -3607,8 +3607,8 @@ class MAPPO(_MAPPO):
             lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -3618,18 +3618,18 @@ class MAPPO(_MAPPO):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -3692,19 +3692,19 @@ class MARWIL(_MARWIL):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
@@ -3766,18 +3766,18 @@ class MBMPO(_MBMPO):
             model: Network architecture of the policy.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             inner_steps: Number of inner gradient steps per adaptation to a task, each on new episodes of the policy
                 before the step.
@@ -3855,18 +3855,18 @@ class MBPO(_MBPO):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer of collected transitions.
@@ -3939,26 +3939,26 @@ class NPG(_NPG):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -4016,8 +4016,8 @@ class PG(_PG):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -4027,18 +4027,18 @@ class PG(_PG):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps of completed episodes per batch, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -4105,8 +4105,8 @@ class PPG(_PPG):
             lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -4116,18 +4116,18 @@ class PPG(_PPG):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -4208,8 +4208,8 @@ class PPO(_PPO):
             lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -4219,18 +4219,18 @@ class PPO(_PPO):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -4300,8 +4300,8 @@ class PQN(_PQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
@@ -4311,18 +4311,18 @@ class PQN(_PQN):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             num_epochs: Epochs (passes over each batch).
@@ -4369,14 +4369,14 @@ class QLearning(_QLearning):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             initial_value: Initial Q value of every action.
             epsilon: Probability of a uniformly random action.
@@ -4436,18 +4436,18 @@ class QMIX(_QMIX):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -4518,26 +4518,26 @@ class QTOpt(_QTOpt):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each of the two critics.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -4602,26 +4602,26 @@ class R2D2(_R2D2):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
             replay: Settings of the replay buffer and of the replayed sequences.
@@ -4683,26 +4683,26 @@ class R2D3(_R2D3):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
             replay: Settings of the replay buffer and of the replayed sequences.
@@ -4785,26 +4785,26 @@ class REDQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -4910,18 +4910,18 @@ class RLHF(_RLHF):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Maximum length of an episode in steps: a batch has whole episodes, and a recurrent network learns
@@ -4992,8 +4992,8 @@ class RLOO(_RLOO):
             lr: Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -5002,18 +5002,18 @@ class RLOO(_RLOO):
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -5082,25 +5082,25 @@ class RLPD(_RLPD):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -5152,14 +5152,14 @@ class Random(_Random):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
         """
 
@@ -5198,12 +5198,12 @@ class RewardModel(_RewardModel):
             model: Network architecture of policy and value.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
@@ -5267,26 +5267,26 @@ class SAC(_SAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -5377,26 +5377,26 @@ class SimBa(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -5494,18 +5494,18 @@ class SlateQ(_SlateQ):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -5571,26 +5571,26 @@ class TD3(_TD3):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -5672,25 +5672,25 @@ class TD3BC(_TD3BC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -5788,26 +5788,26 @@ class TQC(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -5902,26 +5902,26 @@ class TRPO(_TRPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
@@ -5989,18 +5989,18 @@ class VDN(_VDN):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -6045,11 +6045,11 @@ class ValueIteration(_ValueIteration):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
         """
 
@@ -6120,26 +6120,26 @@ class XQC(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
-                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+            normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
+                normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes that share each minibatch.
-            num_gpus: Total GPUs of the learners.
+            num_gpus: Total number of GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, one process each.
-            num_envs_per_worker: Envs that each rollout worker steps in parallel.
+            num_workers: Number of remote rollout workers, one process each.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
-            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.

@@ -42,14 +42,14 @@ class InferenceConfig(ConfigModel):
     """Settings of inference: where policies choose the actions of remote rollout workers."""
 
     at: Literal["worker", "trial"] = "worker"
-    """Place of inference: each rollout worker for its envs, or one server for all workers of the trial, which batches
-    the waiting requests (SEED RL, arXiv:1910.06591)."""
+    """Where actions are computed: by each rollout worker for its envs, or by one server for all workers of the trial,
+    which batches the waiting requests (SEED RL, arXiv:1910.06591)."""
     max_batch: PositiveInt | None = None
-    """Maximum env slots in a forward pass of the server; null for all that are waiting."""
+    """Maximum number of env slots in a forward pass of the server; null for all that are waiting."""
     groups: PositiveInt = 2
     """Number of groups into which a worker's envs are divided: while one group waits for actions, the others step."""
     num_gpus: NonNegativeFloat = 0.0
-    """GPUs, or a share of one, that Ray reserves for the server; above 0 it runs on CUDA."""
+    """GPUs, or a share of one, that Ray reserves for the server; above 0, the server uses CUDA."""
 
 
 class AlgorithmConfig(ConfigModel):
@@ -71,8 +71,8 @@ class AlgorithmConfig(ConfigModel):
     max_grad_norm: PositiveFloat | None = 0.5
     """Gradient clipping threshold (global norm); null for no clipping."""
     normalize_observations: bool = False
-    """Normalization, by running mean and standard deviation, of Box observations that enter the network as vectors
-    (integers included), except those with `model.observations: {KEY: {bounds: ...}}`."""
+    """Whether Box observations that enter the network as vectors (including integers) are normalized by running mean
+    and standard deviation, except those with `model.observations: {KEY: {bounds: ...}}`."""
     normalize_rewards: bool = False
     """Whether rewards are divided by the running standard deviation of discounted returns."""
     clip_rewards: PositiveFloat | None = None
@@ -89,7 +89,7 @@ class AlgorithmConfig(ConfigModel):
     """Data-parallel learner processes that share each minibatch; 0 learns in the trial's process. Ray reserves
     torch_threads CPUs and num_gpus / num_learners GPUs for each."""
     num_gpus: NonNegativeFloat = 0.0
-    """Total GPUs of the learners; above 0 they run on CUDA. In ddppo, the learners are the rollout workers."""
+    """Total number of GPUs of the learners; above 0, they use CUDA. In ddppo, the learners are the rollout workers."""
     torch_threads: PositiveInt = 1
     """Number of torch and BLAS threads in the trial's process, and in each learner process."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -100,9 +100,9 @@ class AlgorithmConfig(ConfigModel):
     has no C compiler), and bfloat16 through torch's compiler (auto: only in long runs). On GPUs, the update is a CUDA
     graph. false runs torch eagerly. The choice is fixed for a run, because the last digits of results differ."""
     num_workers: NonNegativeInt = 0
-    """Remote rollout workers, one process each; 0 collects in the trial's process, best on a small machine."""
+    """Number of remote rollout workers, one process each; 0 collects in the trial's own process."""
     num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8
-    """Envs that each rollout worker steps in parallel."""
+    """Number of envs that each rollout worker steps in parallel."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for 1."""
     min_env_steps_per_iteration: NonNegativeInt = 1000
@@ -111,12 +111,12 @@ class AlgorithmConfig(ConfigModel):
     """CPUs that Ray reserves for each rollout worker."""
     worker_timeout_s: PositiveFloat = 300.0
     """Seconds after which a rollout worker that does not answer is killed and replaced. The trial fails if a learner
-    process takes longer for a batch, or an env in the trial's process for a step or its creation."""
+    process takes longer for a batch, or if an env in the trial's process takes longer to step or to be created."""
     max_worker_restarts: NonNegativeInt = 100
     """Maximum number of replaced rollout workers before the run fails."""
     min_share_of_fragments: Annotated[float, Gt(0), Le(1)] = 1.0
-    """Share of the remote workers whose fragments complete a synchronous round. Below 1, fragments of slower workers
-    are dropped as in DD-PPO (arXiv:1911.00357), results depend on the machine, and resumes are not exact."""
+    """Share of the remote workers that a synchronous round waits for. Below 1, fragments of slower workers are dropped
+    as in DD-PPO (arXiv:1911.00357), results depend on the machine, and resumes are not exact."""
     inference: InferenceConfig = InferenceConfig()
     """Where policies choose the actions of remote rollout workers."""
 

@@ -217,8 +217,8 @@ class ExternalConfig(ConfigModel):
     """Port of the server. A rollout worker listens on `port` + its index, which is 0 without worker processes."""
 
     host: NonEmptyText = "127.0.0.1"
-    """Network address to listen on, such as 0.0.0.0 for all interfaces. Any address but the local machine's requires a
-    token, from the environment variable RLRUN_TOKEN or `token_file`."""
+    """Network address to listen on, such as 0.0.0.0 for all interfaces. Addresses other than the local machine's
+    require a token, from the environment variable RLRUN_TOKEN or `token_file`."""
 
     spaces: dict[str, Any]
     """Spaces as JSON, `{observation: ..., action: ...}`; for several agents by id, `{buyer: {observation: ..., action:
@@ -239,8 +239,8 @@ class ExternalConfig(ConfigModel):
     """Seconds of silence after which a client counts as dead and its episodes are truncated."""
 
     gather_ms: NonNegativeFloat = 5.0
-    """Maximum milliseconds that a request waits for requests of other running episodes, to be answered together. The
-    server does not wait for simulators whose steps take longer."""
+    """Maximum milliseconds that a request waits, so that it can be answered together with requests of other running
+    episodes. The server does not wait for simulators whose steps take longer."""
 
     max_message_bytes: Annotated[int, Ge(1_000)] = 8_000_000
     """Maximum length of a message in bytes."""
@@ -295,11 +295,11 @@ class EnvConfig(ConfigModel):
 
     world: str | None = None
     """Factory of a multi-agent world, package.module:factory. It returns a World, or PettingZoo's ParallelEnv or
-    AECEnv; if its first parameter is `num_worlds`, an ArrayWorld of that size."""
+    AECEnv. If its first parameter is `num_worlds`, it returns an ArrayWorld of that size."""
 
     pettingzoo: str | None = None
-    """Module of a PettingZoo env, such as mpe2.simple_spread_v3; rlrun uses its `parallel_env` if there is one, else
-    its `env` (turn-based)."""
+    """Module of a PettingZoo env, such as mpe2.simple_spread_v3. rlrun uses its `parallel_env` if there is one, and
+    otherwise its turn-based `env`."""
 
     external: ExternalConfig | None = None
     """Server from which simulators request actions; see docs/external.md. Each running episode counts as a world, so
@@ -331,9 +331,9 @@ class EnvConfig(ConfigModel):
     """Options for the env's `reset(options=...)` at each episode; they require the loop backend."""
 
     columns: tuple[NonEmptyText, ...] = ()
-    """Names of numbers in every step's info, such as `cost`, to record as columns of the batch; they require the loop
-    backend. Results report their sums over an episode as `episode_columns/<name>_mean`. In a world, they come from the
-    infos of acting agents; with the clock `per_agent`, they are summed until the agent's next decision."""
+    """Names of numbers in every step's info, such as `cost`, that are recorded as columns of the batch; they require
+    the loop backend. Results report their sums over an episode as `episode_columns/<name>_mean`. In a world, they come
+    from the infos of acting agents; with the clock `per_agent`, they are summed until the agent's next decision."""
 
     tasks: tuple[TaskConfig, ...] | str | None = None
     """Task distribution: a list of equally likely tasks, or module:function from a seed to a task. The episode's seed
@@ -353,8 +353,8 @@ class EnvConfig(ConfigModel):
     the env and the other settings allow it, else loop."""
 
     clock: WorldClock | None = None
-    """Time axis of a world: one row per world step, in which all living agents act (parallel), or one per decision of
-    an agent (per_agent), for agents that take turns or act at different rates; null for the world's own."""
+    """Time axis of a world. `parallel` has one row per world step, in which all living agents act. `per_agent` has one
+    row per decision of an agent, for agents that take turns or act at different rates. Null for the world's own."""
 
     max_episode_steps: PositiveInt | None = None
     """Time limit: number of steps after which an episode is truncated (in a world, for all agents); null for the env's

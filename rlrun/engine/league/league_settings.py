@@ -13,7 +13,7 @@ Matchmaking = Literal["uniform", "prioritized"]
 
 
 class SeatSettings(ConfigModel):
-    """Settings of a league seat: a name in the policy mapping, for whose agents frozen opponents act."""
+    """Settings of a league seat: a name in the policy mapping whose agents are played by frozen opponents."""
 
     plays_against: str
     """Name of the trained policy that learns from games against this seat."""
@@ -27,17 +27,17 @@ class SeatSettings(ConfigModel):
 
     scripted: dict[str, Fraction] = Field(default_factory=dict)
     """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name of a
-    function from an observation to an action. A class of such functions takes a seed, and may have settings,
-    minimax(depth=5); it is instantiated for each decision, so it has no memory. All other episodes are against the
-    pool."""
+    function from an observation to an action. Name can also be a class of such functions, created from a seed and
+    optional settings, as in minimax(depth=5). It is created again for each decision, so it has no memory. All other
+    episodes are against the pool."""
 
     checkpoints: dict[str, Fraction] = Field(default_factory=dict)
     """Fractions of the episodes against policies of other runs, by checkpoint directory: PATH, or PATH:policy if it
     holds several. They sample their actions, and use their saved observation filters."""
 
     matchmaking: Matchmaking = "prioritized"
-    """Sampling of past selves: uniform, or prioritized, where a lower win rate against a past self means that it is
-    drawn more often (prioritized fictitious self-play)."""
+    """Sampling of past selves: `uniform`, or `prioritized`, which more often draws past selves that the policy rarely
+    beats (prioritized fictitious self-play)."""
 
     priority_exponent: NonNegativeFloat = 2.0
     """Exponent p of prioritized matchmaking, which samples past selves in proportion to (1 - win rate)^p."""

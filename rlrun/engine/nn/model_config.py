@@ -62,7 +62,7 @@ class GTrXLConfig(ConfigModel):
     heads: PositiveInt = 4
     """Number of attention heads per layer, a divisor of `core_width`."""
     memory_len: PositiveInt = 32
-    """Past steps that each layer attends to; the recurrent state, recorded at each step, grows with it."""
+    """Number of past steps that each layer attends to; the recurrent state, recorded at each step, grows with it."""
 
 
 class ViewsConfig(ConfigModel):
@@ -93,14 +93,14 @@ class ModelConfig(ConfigModel):
     convolves_images: ClassVar[bool] = False
 
     hiddens: tuple[PositiveInt, ...] | None = None
-    """Widths of the dense layers after the observation encoders; null for [64, 64], or none if all observations are
-    images, whose encoders end in a dense layer."""
+    """Widths of the dense layers after the observation encoders; null for [64, 64], or for no dense layers if all
+    observations are images, because image encoders end in one."""
     activation: Activation = "tanh"
     """Activation after each dense layer."""
     normalization: Normalization | None = None
     """Normalization before each activation: `layer` for LayerNorm (arXiv:1607.06450), null for none."""
     core: CoreKind | None = None
-    """Recurrent core after the dense layers: an LSTM, a GRU, whose recurrent state is half as large, or `gtrxl`, which
+    """Recurrent core after the dense layers: an LSTM, a GRU (whose recurrent state is half as large), or `gtrxl`, which
     attends to the last steps; null for none. A separate value network has a separate core."""
     core_width: PositiveInt = 64
     """Width of the core's output, and number of an LSTM's memory cells."""
@@ -131,8 +131,8 @@ class ModelConfig(ConfigModel):
     default."""
     log_std_init: float = 0.0
     """Initial log standard deviation of continuous actions, in units of half the action range (without bounds, in the
-    env's units): 0 is a standard deviation of 8 for actions between -8 and 8. With use_sde, the same for the entries of
-    the noise matrix."""
+    env's units): 0 is a standard deviation of 8 for actions between -8 and 8. With use_sde, this applies to the entries
+    of the noise matrix."""
     use_sde: bool = False
     """Whether stochastic policies explore with gSDE (arXiv:2005.05719): the noise is a function of the observation that
     is kept for several steps."""
@@ -144,11 +144,11 @@ class ModelConfig(ConfigModel):
     instead of independently."""
     action_embeddings: NonEmptyText | None = None
     """Observation part with the features of the available actions, a Box [K, F] for Discrete(K). Logits or values are
-    then scaled dot products of an action's embedding and that of the other parts; null for one output per action."""
+    then scaled dot products of the action's and the other parts' embeddings; null for one output per action."""
     module: str | None = None
     """Custom network as `package.module:Class`: an nn.Module created from (observation_space, num_outputs, model) that
-    maps observations [N, ...] to outputs [N, num_outputs] and values [N]; in Q policies to outputs alone, ordered by
-    action (num_atoms for each with c51 and quantile)."""
+    maps observations [N, ...] to outputs [N, num_outputs] and values [N]. In Q policies, it returns only outputs,
+    ordered by action (num_atoms for each with c51 and quantile)."""
 
     @property
     def dense_widths(self) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ class ReplayConfig(ConfigModel):
     priority_alpha: NonNegativeFloat = 0.6
     """Priority exponent alpha: 0 samples uniformly, 1 in proportion to the TD error."""
     priority_beta: Schedule = 0.4
-    """Importance-sampling exponent beta, which corrects the bias of prioritized sampling: 0 not at all, 1 fully."""
+    """Importance-sampling exponent beta: 1 fully corrects the bias of prioritized sampling, 0 not at all."""
     priority_epsilon: PositiveFloat = 1e-6
     """Constant added to absolute TD errors, so that an error of 0 is still sampled."""
     hindsight: HindsightConfig | None = None
@@ -50,7 +50,7 @@ class ReplayConfig(ConfigModel):
     """Images in a stacked observation (newest last), such as 4 for Atari, so that each is stored once; null stores
     observations unchanged."""
     on_disk: NonEmptyText | None = None
-    """Directory for the experience in memory-mapped files, freed with the trial's process; null for memory."""
+    """Directory of memory-mapped files for the experience, deleted when the trial's process ends; null for memory."""
     save_in_checkpoints: Literal["auto"] | bool = "auto"
     """Whether checkpoints include the experience, for bit-exact resumption. Without it, a resumed run collects
     `learning_starts` steps again before learning. "auto" includes up to 500 MB."""

@@ -29,7 +29,7 @@ class CuriosityConfig(ConfigModel):
     extrinsic_coeff: NonNegativeFloat = 2.0
     """Weight of the advantages of the env's own rewards."""
     gamma: Fraction = 0.99
-    """Discount of intrinsic rewards, below 1, because their returns continue across episodes."""
+    """Discount factor of intrinsic rewards. It must be below 1, because their returns continue across episodes."""
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages of intrinsic rewards."""
     hiddens: tuple[PositiveInt, ...] = (64,)
@@ -39,9 +39,9 @@ class CuriosityConfig(ConfigModel):
     learn_every: PositiveInt = 8
     """For `rnd` and `icm`: the networks train on one of every `learn_every` minibatches."""
     forward_weight: Fraction = 0.2
-    """For `icm`: weight beta of the forward against the inverse model's loss (eq. 7)."""
+    """For `icm`: weight beta of the forward model's loss relative to the inverse model's (eq. 7)."""
     num_neighbours: PositiveInt = 3
-    """For `re3`: k of the distance to the k-th nearest neighbor."""
+    """For `re3`: number k; novelty grows with the distance to the k-th nearest neighbor."""
 
     @field_validator("gamma")
     @classmethod

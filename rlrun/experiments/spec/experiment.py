@@ -278,19 +278,19 @@ class ExpectConfig(ConfigModel):
     __pydantic_extra__: dict[str, float] = Field(init=False)
 
     within_env_steps: PositiveInt | None = None
-    """Maximum env steps to reach the expected metrics; null for the length of the run."""
+    """Number of env steps within which the expected metrics must be reached; null for the length of the run."""
     within_sgd_steps: PositiveInt | None = None
-    """Maximum SGD steps to reach the expected metrics, for training from recorded data alone; null for the length of
-    the run."""
+    """Number of SGD steps within which the expected metrics must be reached, for training from recorded data alone;
+    null for the length of the run."""
     within_seconds: PositiveFloat | None = None
-    """Maximum seconds of training (`time_total_s`) to reach the expected metrics; null for no limit."""
+    """Seconds of training (`time_total_s`) within which the expected metrics must be reached; null for no limit."""
     seeds: PositiveInt | None = None
     """Number n of seeds to run, 0 to n - 1; null for the seeds of the experiment."""
     passes: PositiveInt | None = None
     """Minimum number of seeds that must reach the metrics; null for two thirds."""
     last_evaluations: PositiveInt | None = None
-    """Number of last evaluations whose mean is compared with the expected metrics, for unstable policies; null for the
-    final policy."""
+    """Number of last evaluations whose mean is compared with the expected metrics, for policies that fluctuate; null to
+    compare only the final policy."""
     regression_floor: float | None = None
     """Lower end of the published 95% interval of the interquartile mean over seeds. `rlrun regress` warns if the
     interquartile mean is well below it; null for no warning."""
@@ -343,7 +343,7 @@ class RunSettings(ConfigModel):
     searcher: SearcherConfig | None = None
     """Searcher, such as optuna; null for random search."""
     failure: FailureConfig = FailureConfig()
-    """Settings of restarts of failed trials and of the driver."""
+    """Settings for restarting failed trials and the driver."""
     begins: BeginsConfig | None = None
     """Earlier experiment whose final weights each seed starts with; null for fresh weights. In `stages`, `after` is the
     previous stage."""
@@ -389,16 +389,16 @@ class Learning(ConfigModel):
     """Learning part of an experiment: one algorithm in an env, or the policies of a multi-agent world."""
 
     algorithm: str
-    """Name or import path of the algorithm; for several policies, a display name of their algorithms."""
+    """Name or import path of the algorithm. With several policies, a display name for their algorithms."""
     env: EnvConfig
     """The environment, or the multi-agent world."""
     config: SerializeAsAny[AlgorithmConfig]
-    """Settings of the algorithm; for several policies, the sampling settings that they share."""
+    """Settings of the algorithm. With several policies, the sampling settings that they share."""
     policies: dict[str, PolicySpec] = Field(default_factory=dict)
     """Policies of a multi-agent world, by name; empty if there is a single policy, which `algorithm` trains."""
     mapping: dict[str, str] | str | None = None
-    """Policy of each agent: policy names by pattern of agent ids, or package.module:function; null if one policy acts
-    for all agents."""
+    """Mapping from agents to policies: policy names by patterns of agent ids, or package.module:function; null if one
+    policy acts for all agents."""
     train: tuple[str, ...] = ()
     """Policies that are trained; empty for all."""
     seats: dict[str, SeatSettings] = Field(default_factory=dict)

@@ -170,7 +170,7 @@ KINDS = {
         Kind("loguniform", _ENDS, _loguniform, "A number between low and high, log-uniform.", positive=True),
         Kind("qloguniform", _STEPS, _qloguniform, "A multiple of q, approximately log-uniform.", positive=True),
         Kind("randint", _ENDS, _randint, "A whole number from low to high - 1.", whole=True),
-        Kind("qrandint", _STEPS, _quniform, "A multiple of q from low to high; all are whole numbers.", whole=True),
+        Kind("qrandint", _STEPS, _quniform, "A multiple of q from low to high, all whole numbers.", whole=True),
         Kind(
             "lograndint",
             _ENDS,

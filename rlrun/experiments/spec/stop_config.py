@@ -27,8 +27,8 @@ class PlateauConfig(ConfigModel):
     mode: Mode | None = None
     """Whether higher (max) or lower (min) is better; null for the metric's own direction."""
     patience: PositiveInt = 5
-    """Consecutive evaluations (results, in a trial without evaluations) without improvement after which the trial
-    stops."""
+    """Number of consecutive evaluations without improvement (or results, if there are no evaluations) after which the
+    trial stops."""
     min_delta: NonNegativeFloat = 0.0
     """Minimum change that counts as an improvement."""
 

@@ -242,11 +242,10 @@ class _Population(_RankingSettings):
     interval_sgd_steps: PositiveInt | None = None
     """SGD steps between two generations of trials that learn from recorded data alone; null for trials in an env."""
     quantile_fraction: Quantile = 0.25
-    """Fraction of the population that is replaced at each generation (the worst trials); as many are copied (the
-    best)."""
+    """Fraction of the population that is replaced at each generation: the worst trials copy as many of the best."""
     synchronous: bool = True
-    """Whether members wait for each other at a generation, which makes the run reproducible; otherwise each is compared
-    when it arrives."""
+    """Whether members wait for each other at a generation, which makes the run reproducible. Otherwise, each member is
+    compared when it arrives."""
 
     @model_validator(mode="after")
     def _counts_in_one_unit(self) -> Self:
@@ -343,10 +342,10 @@ class ModelSearchConfig(_RankingSettings):
     """Settings for a model-based searcher, which suggests configurations using a model of the scores so far."""
 
     max_concurrent: PositiveInt | None = None
-    """Maximum number of configurations that run at once; with fewer, the model learns more from each. null for as many
-    as the resources allow."""
+    """Maximum number of configurations that run at once. With fewer, each suggestion is based on more results. null for
+    as many as the resources allow."""
     startup_trials: PositiveInt = 10
-    """Random configurations before the model suggests any."""
+    """Number of random configurations before the model suggests any."""
 
 
 class RandomSearchConfig(ConfigModel):

@@ -515,6 +515,10 @@ static inline __attribute__((always_inline)) void tile(const int R, const int V,
         Vector y[TILE_VECTORS];
 #pragma GCC unroll 8
         for (int v = 0; v < V; v++) y[v] = *(const Unaligned *)(b + p * by_b + v * WIDTH);
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; v++) __asm__("" : "+x"(y[v])); /* GCC would load it again for each row */
+#endif
 #pragma GCC unroll 8
         for (int i = 0; i < R; i++) {
             const Vector x = a.at[i * a.row + p * a.column] - (Vector){0};
@@ -597,7 +601,9 @@ static void sum_panel(int64_t m, int64_t columns, int64_t depth, Matrix a, Matri
     f32 panel[DEPTH * TILE_COLUMNS], sums[TILE_ROWS * TILE_COLUMNS];
     const int vectors = (int)((columns + WIDTH - 1) / WIDTH);
     const int64_t width = vectors * WIDTH;
-    if (b.column != 1 || columns < width) {
+    /* Rows that are far apart would push each other out of the cache before the next rows of a need them. */
+    const int is_read_often = m * depth >= 16 * TILE_ROWS * DEPTH;
+    if (b.column != 1 || columns < width || is_read_often) {
         pack(panel, b, depth, columns, width);
         b = (Matrix){panel, width, 1};
     }

@@ -93,10 +93,14 @@ def curve_figures(page: Page) -> str:
 
 def reference(algorithm: str) -> str:
     """Tables of an algorithm's settings and metrics, for the end of its page."""
+    shared = "[metrics of every training](../metrics.md)"
+    metrics = f"`{algorithm}` reports only the {shared}."
+    if own := own_metrics(algorithm):
+        metrics = f"`{algorithm}` reports these metrics in addition to the {shared}.\n\n{metrics_table(own)}"
     return (
         f"\n## Settings of `{algorithm}`\n\n"
-        f"With their defaults, as `rlrun config {algorithm} --all` prints them, without those that are the "
-        f"[same for every algorithm](../spec_reference.md#config).\n\n{settings_table(own_settings(algorithm))}\n"
-        f"\n## Metrics of `{algorithm}`\n\nNext to the [metrics of every training](../metrics.md).\n\n"
-        f"{metrics_table(own_metrics(algorithm))}\n"
+        f"`rlrun config {algorithm} --all` prints all settings with their defaults. Settings that are "
+        f"[the same for every algorithm](../spec_reference.md#config) are left out here.\n\n"
+        f"{settings_table(own_settings(algorithm))}\n"
+        f"\n## Metrics of `{algorithm}`\n\n{metrics}\n"
     )

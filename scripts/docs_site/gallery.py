@@ -25,7 +25,7 @@ def gallery_page(places: Places) -> Page:
             f"<a href='specs/{folder}.html#{spec}yaml'>{label}</a></figcaption></figure>"
         )
     page.markdown += "## Policies\n\n## Learning curves\n\n"
-    page.markdown += "Thin lines are seeds, thick ones their mean; the dashed line is the gate.\n"
+    page.markdown += "Thin lines are seeds, thick lines are their means, and the dashed line is the gate.\n"
     page.extra["Policies"] = raw_html(f"<div class='videos'>{''.join(figures)}</div>")
     specs = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").glob("*/*.yaml"))
     pictures = "".join(picture for spec in specs for picture in curves_of(spec))

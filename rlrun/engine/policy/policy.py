@@ -25,7 +25,7 @@ class Policy(ABC):
         leaves: Observation entries and how each enters the network, a tree of `ObservationLeaf`.
         estimates: Kind of value function. With `action_values`, the acting policy's outputs are Q values. With
             `state_values`, the result of `outputs` has an attribute `values`. None if the policy has no value function.
-        acts_on_device: Whether the policy can act by its torch modules in an env of tensors (`TensorActor`).
+        acts_on_device: Whether the policy can use its torch modules to act in a tensor env (`TensorActor`).
     """
 
     estimates: ClassVar[Literal["action_values", "state_values"] | None] = None

@@ -138,7 +138,7 @@ class WorkerSet:
 
     @property
     def worker_restarts(self) -> int:
-        """Number of restarts of the workers and the inference server since the trial began, including those before a resume."""
+        """Number of times workers and the inference server have restarted since the trial began, resumes included."""
         return self._earlier_restarts + self._restarts_now
 
     @property

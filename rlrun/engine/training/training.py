@@ -270,7 +270,7 @@ class Training:
             learns: The algorithm with its new settings; for a multi-agent world, the policies with their algorithms.
 
         Returns:
-            Whether the settings were updated. Changing settings other than `scheduled_fields` requires a new `Training`.
+            Whether the settings were updated. Settings other than `scheduled_fields` require a new `Training`.
         """
         policies = learns if isinstance(learns, Policies) else Policies.alone(learns)
         if not self.description.policies.differ_only_in_schedules(policies):

@@ -1,4 +1,4 @@
-"""Atari backend, which rejects a missing or outdated ALE before importing it."""
+"""Atari backend; reports a missing or outdated ALE before importing the package."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AtariBackend(EnvBackend):
 
 
 def _atari(config: EnvConfig) -> tuple[Any, str, Any]:
-    """Returns the Atari module, which imports ale_py, the game's ROM name and its settings."""
+    """Imports the Atari module, and with it ale_py; returns the module, the game's ROM name and its settings."""
     spec = find_spec(config.id)
     check_installed(spec)
     found = version("ale-py")

@@ -44,10 +44,10 @@ class AtariSettings(ConfigModel):
     """Whether frames are grayscale; otherwise their last axis holds three color channels."""
 
     maxpool: bool = True
-    """Whether a frame is the pixelwise maximum of the last two, since some games draw objects in every other frame."""
+    """Whether a frame is the pixelwise maximum of the last two; some games draw objects only in every other frame."""
 
     noop_max: NonNegativeInt = 30
-    """Maximum of the random number of no-op frames at the start of an episode."""
+    """Maximum number of no-op frames at the start of an episode; the actual number is random."""
 
     use_fire_reset: bool = True
     """Whether episodes begin with the fire action in games that wait for it."""
@@ -57,7 +57,7 @@ class AtariSettings(ConfigModel):
     replayed, so a resumed run starts new games."""
 
     full_action_space: bool = False
-    """Whether the action space has all 18 actions, or only those that the game uses."""
+    """Whether the action space has all 18 actions instead of only those that the game uses."""
 
     continuous: bool = False
     """Whether actions are continuous (radius and angle of the joystick, and fire) instead of discrete."""
@@ -109,7 +109,7 @@ class SeededAtari:
         seeds: EpisodeSeeds,
         first_episodes: Sequence[int] | None = None,
     ) -> None:
-        """Creates ALE's vector env of the game with a ROM name such as "ms_pacman"."""
+        """Creates ALE's vector env for a game, given its ROM name, such as "ms_pacman"."""
         self.num_envs = num_envs
         self.seeds_episodes = not settings.episodic_life
         self.columns = NO_COLUMNS
@@ -215,7 +215,7 @@ class SeededAtari:
     def _restart(self, slots: list[int], observations: Tree) -> Tree:
         """Resets env slots with the seeds of their current episodes in the ledger; returns all observations.
 
-        With an empty list of env slots, the given observations are returned unchanged.
+        If no env slots are given, returns the given observations unchanged.
         """
         if slots:
             mask = np.zeros(self.num_envs, dtype=bool)
@@ -244,7 +244,7 @@ class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012  # Gymnasium reads it on the class
 
     def __init__(self, game: str, settings: AtariSettings, render_mode: str | None = None) -> None:
-        """Creates the env of the game with a ROM name such as "ms_pacman"; render_mode is "rgb_array" or None."""
+        """Creates the env for a game, given its ROM name, such as "ms_pacman"; render_mode is "rgb_array" or None."""
         self.render_mode = render_mode
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, _FRAMES_PER_S // settings.frameskip)}
         drawn = settings.replace(stack_num=1, img_height=210, img_width=160, grayscale=False)

@@ -36,7 +36,7 @@ SINGLE_ENV = {
     "make": "rlrun.engine.envs.single_env:make_single_env",
     "wrapper class": "rlrun.engine.envs.single_env:wrapper_class",
 }
-"""Import paths of functions that check and create single envs, for backends that step envs in vector form."""
+"""Import paths of functions that check and create single envs, for backends whose envs have a vector form."""
 
 BATCHED = "rlrun.engine.envs.batched_observation:BatchedObservation"
 """Import path of the base class of wrappers that convert observations of all env slots at once."""
@@ -46,7 +46,7 @@ _CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
 
 
 class EnvBackend(ABC):
-    """Env backend, a way to step envs such as a Python loop or EnvPool; checks an env's config and creates the env."""
+    """Way of stepping envs, such as a Python loop or EnvPool; checks an env's config and creates the env."""
 
     @abstractmethod
     def check(self, config: EnvConfig) -> None:
@@ -55,7 +55,7 @@ class EnvBackend(ABC):
         Raises:
             UsageError: A name or a keyword argument does not exist.
             EnvironmentUnusable: A package is not installed.
-            UserCodeError: The module of a factory or wrapper raises while it is imported.
+            UserCodeError: Importing the module of a factory or wrapper raised an exception.
         """
 
     @abstractmethod
@@ -74,7 +74,7 @@ class EnvBackend(ABC):
 
     @abstractmethod
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
-        """Creates a single env, with the spaces and wrappers that each env slot of the vector env has.
+        """Creates a single env with the same spaces and wrappers as an env slot of the vector env.
 
         See `make_env`.
         """
@@ -101,15 +101,15 @@ def backend(name: str) -> EnvBackend:
 def backend_of(config: EnvConfig) -> str:
     """Returns the name of the backend that steps an env, a key of `BACKENDS`.
 
-    Under ``backend: auto`` an env's native vector env is used if its autoreset mode is NEXT_STEP. Wrappers, reset
+    With ``backend: auto``, an env's native vector env is used if its autoreset mode is NEXT_STEP. Wrappers, reset
     options, recorded info entries (`columns`) or arguments that only the single env accepts require the loop backend.
-    Under batched wrappers, CartPole stays in its vector form. A factory of a `gymnasium.vector` env provides no single
+    With batched wrappers, CartPole keeps its vector form. A factory of a `gymnasium.vector` env cannot create a single
     env.
 
     Raises:
         UsageError: No env has the id, or the requested backend cannot step the env.
         EnvironmentUnusable: The id belongs to a package that is not installed.
-        UserCodeError: The module of a factory raises while it is imported.
+        UserCodeError: Importing the module of a factory raised an exception.
     """
     if config.tensors is not None:
         return "tensors"
@@ -142,7 +142,7 @@ def _are_batched(config: EnvConfig) -> bool:
 
 
 def _vector_form(spec: EnvSpec, config: EnvConfig) -> str:
-    """Returns the backend of a registered env's native vector form, "" if there is no suitable one."""
+    """Returns the backend for a registered env's native vector form; "" if there is no suitable one."""
     if spec.entry_point == _CARTPOLE and (config.max_episode_steps or spec.max_episode_steps):
         return "cartpole" if {*spec.kwargs, *config.kwargs} <= _CARTPOLE_KWARGS else ""
     entry_point = spec.vector_entry_point

@@ -15,15 +15,15 @@ from rlrun.engine.envs.vector_env import NO_COLUMNS, Infos, Tree, VectorEnv
 
 
 class BatchedObservation(gymnasium.ObservationWrapper[Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not typed
-    """Base class of env wrappers whose method `observation` converts an observation or a batch of them.
+    """Base class of env wrappers whose method `observation` converts a single observation or a batch.
 
-    Arrays may have leading dimensions, so index and reduce them from the end. If all wrappers are of this kind,
-    CartPole-v1 is stepped in its vector form, and other envs one by one.
+    Arrays may have additional leading dimensions, so index and reduce from the last axis. If all wrappers are of this
+    kind, CartPole-v1 keeps its vector form; other envs are still stepped one by one.
     """
 
 
 class SeededLockstepEnv(VectorEnv, LockstepEnv, Protocol):
-    """Protocol of a vector env that can also start given episodes in some of its slots."""
+    """Protocol of a lockstep vector env that can also start episodes with given seeds in some of its slots."""
 
 
 class BatchedView:

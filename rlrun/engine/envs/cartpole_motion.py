@@ -15,9 +15,9 @@ _FIRST = 0.05
 class CartPoleMotion:
     """Batched states and transition function of N CartPoles.
 
-    Each state equals the state of Gymnasium's single CartPole bit for bit: the same operations in the same order, in
-    preallocated arrays. Constants are 0-dimensional arrays, because converting a Python float takes as long as the
-    operation.
+    Each state equals the state of Gymnasium's single CartPole bit for bit, since the same operations run in the same
+    order, on preallocated arrays. Constants are 0-dimensional arrays, because converting a Python float takes as long
+    as the operation.
 
     Args:
         num_poles: Number of CartPoles, N.
@@ -59,7 +59,7 @@ class CartPoleMotion:
         self.state[:, pole] = generator.uniform(-_FIRST, _FIRST, 4)
 
     def start_several(self, poles: slice, generator: np.random.Generator) -> None:
-        """Samples initial states of several CartPoles, equal to the results of successive calls of `start`."""
+        """Samples initial states of several CartPoles, with the same results as successive calls of `start`."""
         first = self.state[:, poles]
         first[:] = generator.uniform(-_FIRST, _FIRST, first.T.shape).T
 
@@ -70,7 +70,7 @@ class CartPoleMotion:
 
         Args:
             actions: 0 pushes a cart to the left, 1 to the right, [N].
-            fallen: Mask that is set to whether the pole has fallen or the cart has left the track, [N].
+            fallen: Output mask, true where the pole has fallen or the cart has left the track, [N].
         """
         if self._theta.size == 1:
             fallen[0] = self._moves_single(int(actions[0]))
@@ -112,7 +112,7 @@ class CartPoleMotion:
     def _moves_single(self, action: int) -> bool:
         """Advances a single CartPole by the same operations on scalars, which are faster than on arrays of size 1.
 
-        Returns whether it has fallen or left the track.
+        Returns whether the pole has fallen or the cart has left the track.
         """
         polemass_length, total_mass, masspole, length, gravity, four_thirds, tau, push, pushes = self._floats
         x, x_dot, theta, theta_dot = self.state[:, 0].tolist()

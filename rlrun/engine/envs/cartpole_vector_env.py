@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 BATCHED_VIEW = "rlrun.engine.envs.batched_observation:BatchedView"
-"""Import path of the vector env under wrappers."""
+"""Import path of the vector env that applies batched wrappers."""
 
 
 class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is not type-checked

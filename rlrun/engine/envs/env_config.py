@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Backend = Literal["auto", "vector", "loop", "envpool"]
 
 WITHOUT_ENV = "rlrun.plugin:WithoutEnv"
-"""Id of the env of runs that learn from data without an env."""
+"""Id of the placeholder env in runs that learn only from data."""
 
 Preset = Literal["atari"]
 
@@ -59,7 +59,7 @@ OPENENV = "rlrun.plugin:OpenEnv"
 MissingFinal = Literal["bootstrap", "drop"]
 """Treatment of a step that truncates an episode without a final observation, in an env of tensors.
 
-`bootstrap`: the value of the observation before the step takes the place of the unknown value after it, as in rsl_rl
+`bootstrap`: the value of the observation before the step replaces the unknown value after it, as in rsl_rl
 (arXiv:2509.10771). `drop`: the step is left out, and the observation before it counts as the final one.
 """
 
@@ -106,7 +106,7 @@ def _openenv_in_full(data: Any) -> Any:
 
 
 def _below_openenv(mistake: Mistake) -> InitErrorDetails:
-    """Relabels pydantic's error in the settings of a server, which `EnvConfig` stores in `kwargs`."""
+    """Relabels pydantic's error about a server's settings, since `EnvConfig` stores these settings in `kwargs`."""
     kind = load_internal(EXPLANATIONS["error of a key"]) if mistake.at_key else ValueError
     reason = kind(mistake.message)
     loc = ("openenv", *mistake.location)
@@ -126,7 +126,7 @@ class OpenEnvConfig(ConfigModel):
     """Maximum seconds to wait for an answer from the server."""
 
     reset: dict[str, Any] = Field(default_factory=dict)
-    """Additional arguments of each reset, besides the seed."""
+    """Arguments of each reset in addition to the seed."""
 
 
 class WrapperConfig(ConfigModel):
@@ -180,7 +180,7 @@ def missing_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
 
 
 def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -> None:
-    """Validates the setting `tasks`: not empty, and present if observations include the task.
+    """Validates that the setting `tasks` is not empty, and that it is present if observations include the task.
 
     Raises:
         ValueError: The list of tasks is empty, or missing although observations include the task.
@@ -204,10 +204,10 @@ class TlsConfig(ConfigModel):
     """Settings of a server's certificate, for encrypted connections."""
 
     cert: NonEmptyText
-    """File of the certificate in PEM format."""
+    """Certificate file in PEM format."""
 
     key: NonEmptyText
-    """File of the certificate's private key in PEM format."""
+    """File with the certificate's private key, in PEM format."""
 
 
 class ExternalConfig(ConfigModel):
@@ -411,7 +411,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def given(self) -> UserEnv | None:
-        """Object without an import name that the user passed as env; None for an env with an id or an import path."""
+        """Object without an import name that the user passed as the env; None if the env has an id or import path."""
         return self._given
 
     @property
@@ -424,7 +424,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def _foreign(self) -> Collection[str]:
-        """Names of the settings invalid for this kind of env: single-agent, tensors, or multi-agent."""
+        """Names of the settings that are invalid for this kind of env (single-agent, tensors or multi-agent)."""
         return _foreign_to({self.named_by})
 
     @model_validator(mode="after")
@@ -514,7 +514,7 @@ def _foreign_to(data: Any) -> tuple[str, ...]:
 def _foreign_settings(
     data: Mapping[str, Any], foreign: Collection[str], known: Sequence[str]
 ) -> Iterator[InitErrorDetails]:
-    """Yields a validation error for each setting in raw data that is invalid for its kind of env."""
+    """Yields a validation error for each setting in the raw data that its kind of env does not have."""
     for key in data:
         if key in foreign:
             message = load_internal(EXPLANATIONS["unknown key"])(key, known)

@@ -32,7 +32,7 @@ VERY_LARGE_NUMBER = 100.0
 LARGE_REWARD = 10.0
 """Mean absolute reward above which values, and so the critic's gradients, are large."""
 VERY_LARGE_REWARD, HUGE_REWARD = 100.0, 1_000.0
-"""Mean and maximum absolute reward above which learning suffers in any case."""
+"""Mean and maximum absolute reward above which learning suffers regardless of other settings."""
 SMALL_REWARD = 1e-3
 SLOW_STEPS_S = 200.0
 """Steps per second below which an env counts as slow: a million steps take more than 80 minutes."""
@@ -53,7 +53,7 @@ class EnvFinding:
         found: The observed fact, with its numbers.
         reason: Consequence for learning, "" if there is none.
         advice: Suggested remedy.
-        is_severe: Whether a note matters even if returns rise.
+        is_severe: Whether a note matters even if returns improve.
         traceback: Traceback of an exception in the env's code, "" without one.
     """
 
@@ -102,7 +102,7 @@ def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvF
 
 
 def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation: Any) -> None:
-    """Records, by path of a leaf, the first dtype of an observation that differs from the space's dtype."""
+    """Records, for each leaf, the first observed dtype that differs from the space's dtype."""
     for path, leaf in named_leaves(observation):
         own, dtype = _leaf_space(space, path), np.asarray(leaf).dtype
         if isinstance(own, Box) and dtype != own.dtype:
@@ -208,7 +208,7 @@ def seed_finding(
 
     Args:
         step: First step at which episodes with equal seeds and actions differ; None if they are equal.
-        of_other_seeds: Returns the first step at which episodes with other seeds differ, None if they are equal.
+        of_other_seeds: Function that returns the first step at which episodes with other seeds differ; None if equal.
         starts_vary: Whether the episodes of one env began in different states.
         is_world: Whether the env is a multi-agent world.
     """

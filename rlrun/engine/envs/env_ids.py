@@ -24,7 +24,7 @@ FOREIGN_NAMES = {
     "packages": "rlrun.engine.messages.foreign_names:env_packages",
     "world": "rlrun.engine.messages.foreign_names:is_world_module",
 }
-"""Import paths of functions that know other packages' envs; only unknown ids need them."""
+"""Import paths of functions that recognize other packages' envs, used only for unknown ids."""
 
 _PACKAGES = {
     "gymnasium.envs.box2d": ("Box2D", "pip install 'rlrun[box2d]'"),
@@ -67,7 +67,7 @@ def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., An
 
     Raises:
         UsageError: The factory does not exist, is not callable, or was passed in another process.
-        UserCodeError: The factory's module raises while it is imported.
+        UserCodeError: Importing the factory's module raised an exception.
     """
     if config.given is not None:
         return config.given.factory
@@ -83,7 +83,7 @@ def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., An
 
 
 def makes_vector_env(factory: Callable[..., Any]) -> bool:
-    """Whether a factory creates `gymnasium.vector` envs: it is such a class, or has a parameter `num_envs`."""
+    """Whether a factory creates `gymnasium.vector` envs: it is a vector env class, or has a parameter `num_envs`."""
     if isinstance(factory, type):
         return issubclass(factory, gymnasium.vector.VectorEnv)
     try:
@@ -136,8 +136,8 @@ def check_installed(spec: EnvSpec) -> None:
     """Validates that the packages an env needs are installed and compatible with one another.
 
     Raises:
-        EnvironmentUnusable: A package is not installed, or fails with the version of another one; the message names the
-            pip command.
+        EnvironmentUnusable: A package is not installed, or is incompatible with the installed version of another
+            package; the message names the pip command.
     """
     package = _package_of(spec)
     if package and not _is_installed(_PACKAGES[package][0]):
@@ -165,7 +165,7 @@ def register_atari() -> bool:
 
 
 def is_usable_kind(spec: EnvSpec) -> bool:
-    """Whether an id registered with Gymnasium is an env, not a placeholder for an env that moved to another package."""
+    """Whether an id in Gymnasium's registry names an env, not a placeholder for an env that moved elsewhere."""
     return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
 
 
@@ -232,7 +232,7 @@ def _package_of(spec: EnvSpec) -> str | None:
 
 
 def _command_for_mujoco(spec: EnvSpec) -> str:
-    """Returns the pip command for a compatible MuJoCo; "" unless the installed one fails with the env's package."""
+    """Returns the pip command for a compatible MuJoCo; "" unless the env's package fails with the installed version."""
     named = (str(spec.entry_point), spec.id)
     found = next(
         (known for start, known in _FAIL_INSIDE.items() if any(name.startswith(start) for name in named)), None

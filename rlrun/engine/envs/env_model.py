@@ -25,7 +25,7 @@ class ProvidesModel(Protocol):
 
     Attributes:
         P: Transitions by state and action: tuples of probability, next state, reward and termination flag.
-        initial_state_distrib: Probability of each of the S states to be the initial one, [S].
+        initial_state_distrib: Probability that each of the S states is the initial one, [S].
     """
 
     P: Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]

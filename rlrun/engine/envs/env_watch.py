@@ -167,7 +167,7 @@ class Watched:
 
 
 _under_way: dict[int, list[Watched]] = {}
-"""Stack of active watches by id of the thread, or of an earlier one; the innermost last."""
+"""Stack of active watches of each thread, innermost last, by the thread's id; ids of finished threads may be reused."""
 
 _hung: list[Watched] = []
 """Watches whose code the pending SIGALRM will end."""
@@ -180,7 +180,7 @@ os.register_at_fork(after_in_child=_watchdogs.clear)  # a forked process has no 
 _starting = threading.Lock()
 
 _describers: dict[CodeType, Callable[[Mapping[str, Any]], str]] = {}
-"""Functions that describe the stepped env from a method's local variables, by the method's code object."""
+"""Functions that describe the stepped env based on a method's local variables, by the method's code object."""
 
 
 def watched_env_call(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Method], _Method]:
@@ -212,7 +212,7 @@ def waits_for(frame: FrameType | None) -> str:
 
 
 class Waiting(Watched):
-    """Context manager for waiting for another program, such as a client, without counting as a hang.
+    """Context manager for waits on another program, such as a client, which do not count as hangs.
 
     It suspends a surrounding `Watched`, whose timeout restarts afterwards.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds, generator_of, hash_keys
 
 _BLOCK = 1024
-"""Number of seeds hashed per call (0.6 ms), whatever the number of env slots."""
+"""Number of seeds hashed per call (0.6 ms), regardless of the number of env slots."""
 
 
 class EpisodeLedger:

@@ -1,8 +1,8 @@
 """Positions of env slots (episode number, seed, steps so far), and episode seeds, hashed for many env slots at once.
 
-`numpy.random.SeedSequence` hashes one key in 8 us; an untrained agent on CartPole ends an episode in every third step
-of 64 env slots, so that seeding would cost more than the simulation. This module computes the same hash (M. E.
-O'Neill's seed_seq, as in numpy/random/bit_generator.pyx) for arrays of keys, in 0.6 us per key.
+`numpy.random.SeedSequence` hashes one key in 8 us; with an untrained agent in 64 env slots of CartPole, an episode ends
+in every third step, so seeding would cost more than the simulation. This module computes the same hash (M. E. O'Neill's
+seed_seq, as in numpy/random/bit_generator.pyx) for arrays of keys, in 0.6 us per key.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class EpisodeSeeds:
         run_seed: Root seed of the trial.
         worker_index: Index of the rollout worker that steps the env slots; 0 is the trial's own process.
         stream: Index of the episodes' purpose, such as 0 for training; each purpose has separate seeds.
-        episodes_per_seed: Number of consecutive episodes that share a seed, such as a group of episodes from equal
-            starts. Above 1, episodes are numbered over all of the worker's env slots, in the order of their resets, and
-            seeds do not depend on the env slot.
-        first_slot: Number of the worker's env slots that precede these.
+        episodes_per_seed: Number of consecutive episodes that share a seed, such as a group of episodes that start in
+            the same state. Above 1, episodes are numbered over all of the worker's env slots, in the order of their
+            resets, and seeds do not depend on the env slot.
+        first_slot: Number of the worker's env slots before the first of these slots.
 
     Examples:
         >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)
@@ -70,7 +70,7 @@ class EpisodeSeeds:
     first_slot: int = 0
 
     def seed(self, env_index: int, episode: int) -> int:
-        """Returns the seed of an env slot's episode, below 2**31 since some simulators accept no larger seeds."""
+        """Returns the seed of an env slot's episode, below 2**31 because some simulators do not accept larger seeds."""
         env_index += self.first_slot
         if self.episodes_per_seed > 1:
             env_index, episode = 0, episode // self.episodes_per_seed
@@ -108,7 +108,7 @@ class EpisodeSeeds:
 
 
 def shared_numbers(began: Sequence[EpisodePosition], valid: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the number of each row's episode, [T, B], where episodes are numbered over all env slots.
+    """Returns the episode number of each row, [T, B], counting episodes across all env slots.
 
     Args:
         began: Position of each env slot before the first row, [B].

@@ -16,7 +16,7 @@ from rlrun.engine.messages.errors import UsageError
 Array = NDArray[Any]
 
 PROBED_ROWS = 16
-"""Number of rows of the first call that are also computed one by one."""
+"""Number of rows of the first call that are computed again one by one, to check the results."""
 
 
 class GoalEnv:

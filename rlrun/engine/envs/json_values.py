@@ -20,7 +20,7 @@ _SUBJECT = "the observation"
 def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _SUBJECT) -> Tree:
     """Converts elements in JSON form to a batch of the space, a tree of arrays [N, ...].
 
-    Bounds of real numbers are not checked, as with the observations of envs.
+    Bounds of real numbers are not checked, just as for the observations of envs.
 
     Args:
         space: The space.
@@ -57,7 +57,7 @@ def action_batch_from_json(space: Space[Any], actions: Sequence[Any]) -> Tree:
 
 
 def _has_flag_as_choice(space: Space[Any], action: Any) -> bool:
-    """Whether an action of a space contains true or false as a choice, which NumPy would read as 1 or 0."""
+    """Whether an action has true or false in place of a discrete choice; NumPy would read these as 1 and 0."""
     if isinstance(space, Dict):
         return any(_has_flag_as_choice(part, action[key]) for key, part in space.items())
     if isinstance(space, Tuple):

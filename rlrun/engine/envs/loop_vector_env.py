@@ -44,9 +44,9 @@ _FLAG = (bool, np.bool_)
 class LoopVectorEnv:
     """Vector env that steps single envs in a loop, with observations in one preallocated batch.
 
-    Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
-    only the rewards, the shape and dtype of observations, and the type of true termination and truncation flags are
-    checked.
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps check
+    only the rewards, the shape and dtype of observations, and, when an episode ends, the types of the termination and
+    truncation flags.
 
     Args:
         env_id: Name of the env in messages.

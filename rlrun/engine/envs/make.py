@@ -37,9 +37,9 @@ def check_env(config: EnvConfig) -> None:
     """Validates an env config without creating the env: id, packages, preset, wrappers, keyword arguments.
 
     Raises:
-        UsageError: A name or a keyword argument does not exist; the message names the nearest.
+        UsageError: A name or a keyword argument does not exist; the message suggests the nearest one.
         EnvironmentUnusable: A package is not installed; the message names the pip command.
-        UserCodeError: The module of a factory or wrapper raises while it is imported.
+        UserCodeError: Importing the module of a factory or wrapper raised an exception.
     """
     name = backend_of(config)
     if config.preset == "atari" and name != "atari":
@@ -137,7 +137,7 @@ def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
 
 
 def _form(space: gymnasium.Space[Any]) -> Any:
-    """Returns the structure of a space that a policy depends on: keys, kinds and shapes, without bounds."""
+    """Returns what a policy depends on in a space: keys, kinds and shapes, but not bounds."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: _form(part) for name, part in space.items()}
     if isinstance(space, gymnasium.spaces.Tuple):

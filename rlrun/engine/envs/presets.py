@@ -45,7 +45,7 @@ def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple
 
 
 def preset_text(env: Any, config: Mapping[str, Any]) -> str:
-    """Returns a text for the user with an env's preset and the settings that it implies; "" without a preset.
+    """Returns text for the user that lists an env's preset and the settings it implies; "" without a preset.
 
     Args:
         env: Env settings of a resolved spec.

@@ -58,7 +58,7 @@ def make_single_env(
 
     Raises:
         UsageError: The id, a wrapper or a keyword argument does not exist.
-        EnvironmentUnusable: A package is missing, or the object is not an env, or has unsupported spaces.
+        EnvironmentUnusable: A package is missing, or the created object is not an env or has unsupported spaces.
         EnvError: The env's own code raised.
     """
     offered: dict[str, Any] = {"worker_index": worker_index, "env_index": env_index, "seed": seed}
@@ -95,7 +95,7 @@ def check_single_env(config: EnvConfig) -> None:
     Raises:
         UsageError: A name or a keyword argument does not exist.
         EnvironmentUnusable: A package is not installed.
-        UserCodeError: The module of a factory or wrapper raises while it is imported.
+        UserCodeError: Importing the module of a factory or wrapper raised an exception.
     """
     if config.varies:
         load_internal(PARTS["check of tasks"])(config.tasks, config.curriculum)
@@ -159,7 +159,7 @@ def _creator(spec: EnvSpec) -> Callable[..., Any]:
 
 
 def _usable_spec(env_id: str) -> EnvSpec:
-    """Returns the `EnvSpec` of an env that has a single form and installed dependencies."""
+    """Returns the `EnvSpec` of an env that can be created as a single env and whose dependencies are installed."""
     spec = find_spec(env_id)
     if not is_usable_kind(spec):
         newer = [known.id for known in gymnasium.registry.values() if is_usable_kind(known)]
@@ -192,7 +192,7 @@ def wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
     Raises:
         UsageError: There is no such wrapper.
         EnvironmentUnusable: A package that the wrapper needs is not installed.
-        UserCodeError: The wrapper's module raises while it is imported.
+        UserCodeError: Importing the wrapper's module raised an exception.
     """
     if ":" in wrapper.id:
         return load_object(wrapper.id, "env wrapper")  # type: ignore[no-any-return]

@@ -19,7 +19,7 @@ Tree = Any
 
 
 WITHOUT_KIND = {"MissionSpace": '; env.wrappers: ["minigrid.wrappers:ImgObsWrapper"] keeps only the image'}
-"""Advice for parts of observations whose kind of space is unsupported, by the kind's name."""
+"""Advice for observations that contain an unsupported kind of space, by the kind's name."""
 
 
 class Spaces(NamedTuple):
@@ -140,7 +140,7 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[
 
 
 def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
-    """Returns a function that yields one env's action after another from a batch of actions.
+    """Returns a function that splits a batch of actions, and yields the action of one env after another.
 
     The batch, arrays [B, ...], is copied, because an env may keep its action and the caller may overwrite the batch
     with the next actions.

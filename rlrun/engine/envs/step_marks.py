@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 
 _FILES = ".env-steps-{}-{}"
-"""File name of a process's step mark, by worker index, and seed stream with the first env slot."""
+"""Pattern of the file name of step marks: the worker index, and the seed stream with the first env slot."""
 
 _HEAD = struct.Struct("=qqq")
 _EPISODE = struct.Struct("=qq")
@@ -47,7 +47,7 @@ class StepMarkLocation(NamedTuple):
 
 
 MOST_TOLD = 8
-"""Maximum number of env slots that a message on a lockstep env names."""
+"""Maximum number of env slots named in a message about a lockstep env."""
 
 
 def join_truncated(slots: Sequence[str]) -> str:
@@ -150,7 +150,7 @@ def step_mark_location() -> StepMarkLocation | None:
 
 
 def keep_marks_at(place: StepMarkLocation | None) -> None:
-    """Makes a worker process record the env it steps in its trial's directory, if that is on the same machine."""
+    """Makes a worker process record which env it steps, in the trial's directory, if that is on the same machine."""
     if place is not None and place.host == platform.node() and place.directory.is_dir():
         _kept_in[:] = [place.directory]
 

@@ -72,7 +72,7 @@ class Task:
         return Dict({**inner.spaces, TASK: own})
 
     def add_to_observation(self, observation: Any, inner: gymnasium.Space[Any]) -> dict[str, Any]:
-        """Returns an observation of the space `inner` with the task added, as index in the list or as its numbers."""
+        """Adds the task to an observation of the space `inner`, as its index in the list or as its numbers."""
         own = np.int64(self.index) if self.index is not None else np.array([*self.values.values()], np.float32)
         return {**(observation if isinstance(inner, Dict) else {"observation": observation}), TASK: own}
 
@@ -96,7 +96,7 @@ class Tasks:
         """Samples the task of the episode that has a given seed.
 
         Raises:
-            UsageError: The function returned no valid task.
+            UsageError: The function did not return a valid task.
         """
         if self._function is None:
             index = int(np.random.default_rng([seed, TASK_DRAWS]).integers(len(self._listed)))
@@ -124,7 +124,7 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
 class Lessons:
     """Env keyword arguments that a curriculum sets in a worker.
 
-    Each env slot adopts the latest ones at its next episode.
+    Each env slot adopts the latest arguments at its next episode.
 
     Args:
         slots: Number of env slots.
@@ -169,7 +169,7 @@ class EpisodeTasks:
         task: Task of the current episode (before the first episode, the task for seed 0); None without tasks.
 
     Raises:
-        UsageError: The function that samples tasks does not exist, or returned no valid task.
+        UsageError: The function that samples tasks does not exist, or did not return a valid task.
     """
 
     def __init__(self, tasks: Sequence[TaskConfig] | str | None, lessons: Lessons | None, slot: int) -> None:
@@ -224,8 +224,8 @@ def task_env(
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Multi-task env, created again when the next episode's task has different keyword arguments.
 
-    Infos report the task: `task` is its index if tasks are listed, `task/NAME` one of its numbers if a function returns
-    tasks.
+    Infos report the task: if tasks are listed, `task` is its index; if a function returns tasks, `task/NAME` is one of
+    its numbers.
 
     Args:
         env_id: Name of the env in messages.

@@ -48,14 +48,14 @@ _OPEN: dict[str, TensorVectorEnv] = {}
 """Envs that are open in this process and whose factories allow only one instance, by the factory's path."""
 
 _ONLY_ONE: set[str] = set()
-"""Paths of the factories that allow one instance, as far as an env of theirs was created in this process."""
+"""Paths of factories known to allow only one instance, because this process has created an env with them."""
 
 _KNOWN: dict[str, Spaces] = {}
 """Spaces by the env's config; cached, since creating a simulator may take minutes."""
 
 
 def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, where: str) -> TensorVectorEnv:
-    """Creates an env of tensors by the factory that its config names.
+    """Creates an env of tensors with the factory that its config names.
 
     Args:
         config: Config of the env.
@@ -65,8 +65,8 @@ def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, wher
 
     Raises:
         UsageError: The factory does not accept the keyword arguments.
-        EnvironmentUnusable: The factory returns something else, on another device or with other slots, or allows only
-            one instance, which is in use.
+        EnvironmentUnusable: The factory's return value is not an env of tensors, has a different device or number of
+            slots, or the factory allows only one instance, which is in use.
         EnvError: The factory raised.
     """
     if config.id in _OPEN:
@@ -101,7 +101,7 @@ def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, wher
 
 
 def allows_one_instance(config: EnvConfig) -> bool:
-    """Whether the simulator allows one instance in a process, as an env declares that this process has created."""
+    """Whether the simulator allows only one instance per process; known once an env has been created."""
     return config.id in _ONLY_ONE
 
 
@@ -124,7 +124,7 @@ def check_factory(config: EnvConfig) -> None:
 
     Raises:
         UsageError: The factory does not exist, or does not accept the keyword arguments.
-        UserCodeError: The factory's module raises while it is imported.
+        UserCodeError: Importing the factory's module raised an exception.
     """
     check_call(factory_of(config), (), {**config.kwargs, "num_envs": 1, "device": "cpu"}, f"env {config.id}")
 

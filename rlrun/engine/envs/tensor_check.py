@@ -50,7 +50,7 @@ def check_tensor_env(config: EnvConfig, *, steps: int, seed: int) -> list[EnvFin
         seed: Root seed of the episodes and actions.
 
     Raises:
-        EnvironmentUnusable: The factory returns something else.
+        EnvironmentUnusable: The factory does not return an env of tensors.
         EnvError: The factory raised.
     """
     env = make_tensor_env(config, SLOTS, evaluation_device(), "a check")
@@ -69,7 +69,7 @@ def check_tensor_env(config: EnvConfig, *, steps: int, seed: int) -> list[EnvFin
 
 
 class Stepped:
-    """T steps of an env of tensors with random actions, as copies, and the time that they took.
+    """Copies of T steps of an env of tensors with random actions, and the time that the steps took.
 
     Args:
         config: Config of the env.
@@ -173,7 +173,7 @@ class Stepped:
         )
 
     def seed_findings(self) -> Iterator[EnvFinding]:
-        """Yields findings on seeds: equal seeds must repeat episodes, other seeds change them; slots must be alike."""
+        """Yields findings on seeds: equal seeds must repeat episodes in any slot, and other seeds must change them."""
         if not self.env.seeds_episodes:
             found, reason = "env slots are not seeded separately", "evaluations cannot choose their episodes"
             yield EnvFinding("seeds", "note", found, reason)
@@ -196,7 +196,7 @@ class Stepped:
             yield EnvFinding("seeds", "ok", "the same seeds repeat the same episodes, and different seeds differ")
 
     def state_findings(self) -> Iterator[EnvFinding]:
-        """Yields a finding on the saved state, from which a resume continues exactly."""
+        """Yields a finding on whether the env continues exactly from its saved state."""
         saved = self.env.state()
         if saved is None:
             reason = "a resumed run starts new episodes, and is not what the run would have been"
@@ -213,7 +213,7 @@ class Stepped:
             yield EnvFinding("saved state", "wrong", found, "resumed runs would differ from others", advice)
 
     def synchronization_findings(self) -> Iterator[EnvFinding]:
-        """Yields a finding on synchronization with the GPU within a step, which can only be detected on a GPU."""
+        """Yields a finding if a step waits for the GPU; this can only be detected on a GPU."""
         if self.env.device.type != "cuda":
             found = f"not visible on {self.env.device}; check on a GPU"
             yield EnvFinding("synchronization", "note", found, "a step that waits for the GPU stops the host")

@@ -24,7 +24,7 @@ class FinalObservations(NamedTuple):
     """Final observations of episodes that ended in a step.
 
     Attributes:
-        mask: Env slots that have one, bool [B]. Slots whose episode did not end are ignored.
+        mask: Env slots that have a final observation, bool [B]. Slots whose episode did not end are ignored.
         observations: Rows [B, ...] as in the observation space; undefined outside the mask.
     """
 
@@ -59,7 +59,7 @@ class TensorVectorEnv(Protocol):
 
     Attributes:
         num_envs: Number of env slots, B.
-        device: Device of all tensors that go in and out.
+        device: Device of all input and output tensors.
         observation_space: Space of one env slot's observation. In a Dict space, the key `action_mask` has a special
             meaning, as in other envs.
         action_space: Space of one env slot's action.
@@ -81,8 +81,8 @@ class TensorVectorEnv(Protocol):
         Args:
             seeds: Seed of each slot's episode, int64 [B], below 2**31; entries outside the mask are ignored. It also
                 determines the slot's later episodes, which `step` starts. An env without `seeds_episodes` may use the
-                first seed for all. None for the slots' next episodes.
-            mask: Env slots to reset, bool [B]; None for all. The first reset is of all, with seeds.
+                first seed for all. None starts each slot's next episode, as `step` does.
+            mask: Env slots to reset, bool [B]; None for all. The first reset is for all slots, with seeds.
 
         Returns:
             Observations of all env slots, [B, ...].
@@ -119,7 +119,7 @@ class TensorVectorEnv(Protocol):
 
 @runtime_checkable
 class RendersTensorEnv(Protocol):
-    """Optional interface of a `TensorVectorEnv` that `rlrun record` can show."""
+    """Optional interface of a `TensorVectorEnv` that `rlrun record` can render."""
 
     def render(self) -> NDArray[np.uint8]:
         """Returns an image of the first env slot, [height, width, 3]."""

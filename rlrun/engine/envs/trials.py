@@ -1,4 +1,4 @@
-"""Trials of RL^2 meta-learning: several episodes of one task joined into one, and the object-level values of RL^3."""
+"""Env wrappers for meta-learning: trials of several episodes of one task (RL^2), and object-level Q values (RL^3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 SWEEPS = 10
-"""Number of sweeps of value iteration after each step, which start from the previous values."""
+"""Number of sweeps of value iteration after each step, starting from the previous values."""
 
 Doubles = NDArray[np.float64]
 
@@ -20,12 +20,12 @@ TRIAL_DRAWS = 0x77A1
 
 
 class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env wrapper for RL^2 meta-learning: joins several consecutive episodes of one task into one (a trial).
+    """Env wrapper for RL^2 meta-learning: joins consecutive episodes of one task into one long episode (a trial).
 
     All episodes of a trial start with the trial's reset options, which define the task; their seeds are derived from
-    the trial's seed. The step that ends an episode returns the first observation of the next episode, with its part
-    `done` set to 1. The end of the last episode ends the trial. Recurrent state therefore persists across the trial's
-    episodes. The last action and reward are observed with `model.views: {prev_actions: 1, prev_rewards: 1}`.
+    the trial's seed. The step that ends an episode returns the first observation of the next episode, whose part `done`
+    is 1. The end of the last episode ends the trial. Recurrent state therefore persists across the trial's episodes.
+    The last action and reward are observed with `model.views: {prev_actions: 1, prev_rewards: 1}`.
 
     Numbers in the infos at episode ends, such as a regret, are summed over the trial.
 

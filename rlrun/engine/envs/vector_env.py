@@ -64,8 +64,8 @@ class VectorEnv(Protocol):
         name: Name of the backend, such as "loop" or "cartpole".
         seeds_episodes: Whether single env slots can be reset with their own seeds. Otherwise `restore` starts new
             episodes, and `begin` is not supported.
-        columns: Numbers of the latest steps' infos by name, each [B], which the next step overwrites; they are
-            undefined in env slots that were just reset. Empty unless the env's config names some.
+        columns: Numbers from the infos of the latest step by name, each [B]; overwritten by the next step, and
+            undefined in env slots that were just reset. Empty unless the env's config names info entries.
     """
 
     num_envs: int
@@ -99,10 +99,10 @@ class VectorEnv(Protocol):
         ...
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Starts a new episode with a given seed in each of some env slots; requires an earlier `reset`.
+        """Starts new episodes with given seeds in some env slots; requires an earlier `reset`.
 
-        The env slots may be within an episode. The new episode counts as the slot's next one. Other env slots are
-        unchanged.
+        These slots may be in the middle of an episode. The new episode counts as the slot's next one. Other env slots
+        are unchanged.
 
         Args:
             slots: Env slots, at least one, without duplicates.
@@ -177,7 +177,7 @@ _CALLERS_OF_WORLDS = (
     "rlrun.engine.worlds.pettingzoo_worlds",
     "rlrun.engine.worlds.running_world",
 )
-"""Modules of `rlrun.engine.worlds` that call users' env code; the package's other modules define worlds."""
+"""Modules of `rlrun.engine.worlds` that call users' env code; the package's other modules define worlds themselves."""
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:
@@ -199,7 +199,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
 
 
 def describe_positions(each: str, places: Sequence[EpisodePosition]) -> str:
-    """Returns a text for messages that lists env slots and their positions (episode, seed, step), only the first few.
+    """Returns text for messages that lists the first few env slots with their positions (episode, seed, step).
 
     Args:
         each: Word for a slot in the message: `env` or `world`.
@@ -246,7 +246,7 @@ def _is_ours(module: str) -> bool:
 def _old_interface(error: BaseException) -> str:
     """Returns a hint for the most common error, an env with the API of Gym before 0.26; "" for other errors.
 
-    Such errors are recognized by Python's messages on a tuple that is too short, or on an unknown keyword argument.
+    Such errors are recognized by Python's message about a tuple that is too short or an unknown keyword argument.
     """
     text = str(error)
     if "to unpack (expected 5" in text:

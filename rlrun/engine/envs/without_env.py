@@ -15,7 +15,7 @@ from rlrun.engine.messages.errors import UsageError
 
 
 class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Placeholder env with the spaces of a data set, which cannot be reset.
+    """Placeholder env that has the spaces of a data set, but cannot be reset.
 
     Args:
         observation_space: Space of observations in JSON form.

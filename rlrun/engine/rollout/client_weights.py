@@ -71,7 +71,7 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
 
 
 def _actions_in_json(actions: KnownActions) -> dict[str, Any]:
-    """Returns the rules from outputs to env actions: the first discrete action, or scale and bounds of a Box."""
+    """Returns the conversion of outputs to env actions: the first discrete action, or scale and bounds of a Box."""
     if isinstance(actions, DiscreteActions):
         return {"start": actions.start}
     scale = actions.scale
@@ -89,7 +89,7 @@ def _dense(behavior: WorkerBehavior) -> tuple[NumpyNetwork, KnownActions, Head, 
     """Returns the dense network from whose outputs a policy samples actions, with its head and its layers.
 
     Raises:
-        UsageError: The policy is of a different kind.
+        UsageError: The policy acts with a different kind of network.
     """
     if not isinstance(behavior, BehaviorPolicy) or type(behavior.exploration) is not SampleActions:
         raise UsageError(

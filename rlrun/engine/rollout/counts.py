@@ -28,7 +28,7 @@ class MeasuredFragment:
         worker: Index of the collecting worker.
         env_steps: Env steps of the fragment.
         times: Durations that the worker measured while collecting.
-        received: Time of arrival, on the clock of `time.perf_counter`.
+        received: Time of arrival, in seconds of `time.perf_counter`.
         served: Counts of the requests to an inference server; None if the worker chose the actions.
     """
 
@@ -54,9 +54,9 @@ class RolloutCounts:
         endless: Check called after each fragment, which warns if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
         hooks: Metrics and stop reasons that the workers' hooks returned; None without hooks.
-        lost_steps: Steps of unfinished fragments that were lost with a worker, whose actions an inference server had
-            chosen, since this process started.
-        filter_deltas: By policy, statistics of observations and returns by name, which have not been taken yet.
+        lost_steps: Steps lost since this process started, in unfinished fragments of failed workers; only counted if an
+            inference server chooses the actions.
+        filter_deltas: By policy, the statistics of observations and returns that have not been taken yet, by name.
         record: Function called with each rollout to write its steps to a data set; None without a data set.
     """
 

@@ -29,7 +29,7 @@ Acts = Callable[[Any, bool, float], tuple[Any, float | None]]
 """Policy as a function from (observation, episode start, last reward) to (action, log-probability or None)."""
 
 EPISODES_PER_FILE = 10
-"""Episodes per file of a data set: few, since a demonstrator's time is valuable and a kill loses the open file."""
+"""Episodes per file of a data set; few, since a killed process loses the demonstrations in the open file."""
 
 _DEMONSTRATION_STREAM = 2
 

@@ -53,8 +53,8 @@ class EndlessEpisodes:
         Args:
             env_steps: Env steps so far.
             has_episodes: Whether an episode has ended in the last fragments.
-            has_agent_episodes: Whether an agent's episode has ended in the last fragments, in a multi-agent env, whose
-                own episode may continue.
+            has_agent_episodes: In a multi-agent env, whether an agent's episode has ended in the last fragments; the
+                env's own episode may continue.
         """
         self._agents_end |= has_agent_episodes
         if has_episodes:

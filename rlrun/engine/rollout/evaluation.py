@@ -75,7 +75,7 @@ class EvaluationResult:
     Attributes:
         returns: Sum of raw rewards of each episode.
         lengths: Steps of each episode.
-        policies: Results of each policy's agents in a multi-agent env, whose own returns are sums over all its agents.
+        policies: Results of each policy's agents in a multi-agent env; `returns` are then sums over all agents.
         columns: For each per-step number that the env's config names (`columns`), its sum over each episode.
     """
 
@@ -235,12 +235,12 @@ def evaluate(
         slots: Maximum number of each policy's agents in a world at a time, as in training.
         actions: Whether actions are greedy or sampled.
         num_envs: Number of parallel envs or worlds; 8 by default, at most `episodes`.
-        draw: Callback for an image of the world [height, width, 3] at each step, for which episodes run in sequence;
-            None for no rendering.
+        draw: Callback that receives an image of the world [height, width, 3] at each step; episodes then run in
+            sequence. None for no rendering.
 
     Returns:
-        Result with the return of each episode, summed over all agents. In a multi-agent world it includes the results
-        of each policy's agents, in the order of the world's episodes.
+        Result with the return of each episode, summed over all agents. In a multi-agent world, the result includes the
+        results of each policy's agents, in the order of the world's episodes.
 
     Raises:
         UsageError: There are no episodes to run.
@@ -271,7 +271,7 @@ def parallel_episodes(
     """Returns the number of episodes to run in parallel, and the source of their seeds.
 
     Args:
-        episodes: Number of all episodes.
+        episodes: Total number of episodes.
         seed: Seed of the evaluation.
         at_most: Maximum number of parallel episodes, 8 by default.
         exactly: Fixed number of env slots of the env; None if any number is possible.
@@ -352,7 +352,7 @@ def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, 
 
 
 class _Lives:
-    """Accumulator of returns, lengths and column sums of the episodes of a policy's agents.
+    """Accumulates returns, lengths and column sums for the episodes of a policy's agents.
 
     Args:
         slots: B, number of slots over all worlds.
@@ -371,7 +371,7 @@ class _Lives:
         self._steps += acts
 
     def take(self, shown: SlotRows, current: NDArray[np.int64], episodes: int) -> None:
-        """Adds a step's rewards and columns, and records agents' finished episodes in evaluated world episodes."""
+        """Adds a step's rewards and columns, and records agents' episodes that ended in evaluated world episodes."""
         self._sums += shown.rewards
         for name, sums in self._columns.items():
             sums += shown.columns[name]

@@ -25,7 +25,7 @@ class LocalWorkers:
 
     Attributes:
         sampler: The worker, with the postprocessing of its batches.
-        restarts: Restarts of workers: always 0.
+        restarts: Number of worker restarts, always 0.
     """
 
     restarts = 0
@@ -54,7 +54,7 @@ class LocalWorkers:
         return [rollout]
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns nothing to wait for, and no deadline: workers in this process sample when `arrived` is called."""
+        """Returns no references and no deadline, since a local worker samples only when `arrived` is called."""
         return (), math.inf
 
     def due(self) -> list[int]:

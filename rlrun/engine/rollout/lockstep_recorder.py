@@ -41,7 +41,7 @@ class LockstepRecorder:
         behavior: The policy that acts.
         length: T, steps in a fragment.
         max_replay_s: Maximum time in seconds to repeat the actions of the current episodes in a resumed run.
-        lenders: By policy, the lender of memory for its fragments; may be filled in later.
+        lenders: By policy, a function that lends memory for fragments; entries may be added later.
 
     Attributes:
         slots: Number of env slots B, as a dict with the policy's name.
@@ -247,7 +247,7 @@ def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[Lo
 
     Args:
         config: Settings of the worker; one policy acts in all env slots.
-        lessons: Keyword arguments of envs that a curriculum sets; None without a curriculum.
+        lessons: Env keyword arguments that a curriculum sets; None without a curriculum.
     """
     seeds, name = config.seeds, config.env_name
     ((policy, behavior),) = config.behaviors.items()

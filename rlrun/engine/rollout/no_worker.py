@@ -1,4 +1,4 @@
-"""Placeholder for a rollout worker in trainings on recorded data, which step no env."""
+"""Placeholder rollout worker for training on recorded data, which does not step envs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlrun.engine.rollout.worker import Orders
 
 
 class NoWorker:
-    """Rollout worker without envs, for trainings on recorded data.
+    """Rollout worker without envs, for training on recorded data.
 
     Args:
         config: Unused.
@@ -25,7 +25,7 @@ class NoWorker:
         """Always raises RuntimeError, since there is no env to step.
 
         Raises:
-            RuntimeError: Always, since a training on recorded data has no rollouts.
+            RuntimeError: Always, since training on recorded data has no rollouts.
         """
         raise RuntimeError("training only from data does not step an env: its dataflow must not start with rollouts")
 
@@ -34,7 +34,7 @@ class NoWorker:
         return {"unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """Returns an empty state, since a restart needs none."""
+        """Returns an empty state, since a restart does not need one."""
         return self.state()
 
     def load_state(self, state: Any) -> int:

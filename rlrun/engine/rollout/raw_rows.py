@@ -86,7 +86,7 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
 def raw_columns(
     behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
 ) -> SampleBatch:
-    """Returns a fragment's columns in the env's units; removes columns that only data sets need from the fragment.
+    """Returns a fragment's columns in the env's units; the fragment loses the columns that only data sets need.
 
     Args:
         behavior: The policy that acted.
@@ -121,7 +121,7 @@ def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float
 
 
 def record_log_probs(behavior: WorkerBehavior) -> None:
-    """Makes a policy record its actions' log-probabilities, unless they are unknown or follow from its outputs."""
+    """Makes a policy record its actions' log-probabilities, unless they are unknown or its outputs determine them."""
     from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.engine.policy.log_probs_in_env import taken_log_probs
 
@@ -137,8 +137,8 @@ def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePosition], valid: 
     Args:
         seeds: Seeds of the env slots' episodes.
         began: Episode number and step of each env slot before the fragment, [B].
-        valid: Mask [T, B] of the rows with a step. A row without a step holds a final observation, and the next episode
-            begins in the row after it.
+        valid: Mask [T, B] of the rows with a step. A row without a step holds a final observation; the next episode
+            begins in the following row.
     """
     resets = np.zeros(valid.shape, np.int64)
     resets[1:] = ~valid[:-1]

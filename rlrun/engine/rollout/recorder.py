@@ -57,7 +57,7 @@ class Recorded:
         agent_rows: By policy, the rows of agents' episodes in worlds; empty unless requested.
         closes: By policy, mask [B] of the slots for which an observation after the last step is recorded; empty for
             single-agent envs.
-        env_step_s: Seconds spent in `step` of the envs and in recording its results.
+        env_step_s: Seconds spent in the envs' `step` and in recording the results.
         inference_s: Seconds in forward passes of policies.
     """
 
@@ -153,7 +153,7 @@ def record_row(recorded: Any, t: int, observations: Any) -> None:
 def place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
     """Copies episodes' final observations, and their values, to the rows after the episodes' last steps.
 
-    They were recorded in the closing row, which follows the fragment's last step.
+    Final observations are first recorded in the closing row, which follows the fragment's last step.
 
     Args:
         batch: Batch of the fragment, changed in place.

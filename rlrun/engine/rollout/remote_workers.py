@@ -39,7 +39,7 @@ class RemoteWorkers:
         num_gpus: GPUs that Ray reserves for each worker.
         timeout_s: Seconds to wait for a fragment before its worker is restarted.
         max_restarts: Maximum number of restarts of all workers together, before the trial fails.
-        server: The inference server that chooses the workers' actions; None if they choose them.
+        server: The inference server that chooses the workers' actions; None if workers choose their own actions.
 
     Attributes:
         indices: The workers' indices.
@@ -105,7 +105,7 @@ class RemoteWorkers:
 
         Raises:
             RlrunError: A worker raised this error.
-            TrainingFailed: More workers died than may be restarted.
+            TrainingFailed: A worker died, and the maximum number of restarts has been reached.
         """
         self._actors.attend()
         self._take_in()
@@ -113,7 +113,7 @@ class RemoteWorkers:
         return arrived
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one suffices) before a fragment arrives, and a deadline."""
+        """Returns the Ray references to wait for until a fragment arrives (any one suffices), and a deadline."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 DRAWN_TOGETHER = 32
-"""Number of steps whose noise short fragments draw together, since a generator per fragment would be too slow."""
+"""Number of steps whose noise is drawn at once if fragments are short; one generator per fragment would be too slow."""
 
 PARTS = {
     "recorder of one agent": "rlrun.engine.rollout.lockstep_recorder:lockstep_recorder",
@@ -50,7 +50,7 @@ PARTS = {
     "log-probabilities": "rlrun.engine.rollout.raw_rows:record_log_probs",
     "policy for clients": "rlrun.engine.rollout.client_weights:policy_in_json",
 }
-"""Import paths of a worker's optional parts, which are imported if its config needs them."""
+"""Import paths of a worker's optional parts, which are imported only if its config needs them."""
 
 _NO_RETURNS = Moments.empty(())
 

@@ -1,4 +1,4 @@
-"""Multi-agent fragment during its recording, with one row per step of the env or per decision of an agent.
+"""Multi-agent fragment while it is recorded, with one row per step of the env or per decision of an agent.
 
 Each agent has a slot, a place in its policy's batch. With the clock `parallel`, a row is a step of the multi-agent envs
 (worlds). With `per_agent`, a row is one decision of an agent, and slots fill their rows independently. A decision's
@@ -32,7 +32,7 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 Closed = tuple[SampleBatch, Flags, tuple[Indices, Indices]]
-"""Closed fragment: its batch, mask [T, B] of filled rows, and (rows, slots) of final observations to copy there."""
+"""Closed fragment: batch, mask [T, B] of filled rows, and (rows, slots) to which final observations must be copied."""
 
 NO_ROW = -1
 
@@ -65,7 +65,7 @@ class SlotFragment(ABC):
         owners: Tracks the agents that act in the slots.
         states: Global states of the W worlds (multi-agent envs) before the first step, [W, ...]; None without global
             states.
-        carried: Unfinished steps of the last fragment.
+        carried: Unfinished steps of the previous fragment.
 
     Attributes:
         owners: The agents in the slots.
@@ -73,7 +73,7 @@ class SlotFragment(ABC):
         rewards: Rewards of each slot's agent by step of the worlds, [T, B].
         columns: Recorded info entries by name, one row per world step, [T, B].
         closes: Mask [B] of the slots for which an observation after the last step is recorded.
-        carried: Unfinished steps of the previous fragment; after `close`, those at the end of this fragment.
+        carried: Unfinished steps of the previous fragment; after `close`, the unfinished steps of this fragment.
         inference_s: Seconds in forward passes of the policy.
     """
 
@@ -145,10 +145,9 @@ class SlotFragment(ABC):
         """Returns the row of the fragment that records the action of a slot's agent at a given step of the env."""
 
     def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
-        """Replaces the recorded actions of one step with those that external clients chose for their agents.
+        """Replaces the recorded actions of one step with the actions that external clients chose for their agents.
 
-        An action that was not chosen with the policy's current weights is marked in the column `LOGGED`, if there is
-        one.
+        Actions not chosen with the policy's current weights are marked in the column `LOGGED`, if the fragment has it.
 
         Args:
             t: Index of the step.

@@ -1,4 +1,4 @@
-"""Recording of fragments from multi-agent envs (worlds), in which each agent has a slot of its policy's batch.
+"""Recording of fragments from multi-agent envs (worlds), with a slot for each agent in its policy's batch.
 
 The module `slot_rows` holds the arrays of a fragment and tracks the agents in the slots; `slot_fragment` fills the
 rows.
@@ -321,7 +321,7 @@ class RecordedSlots:
         return self._fragment(self._form, self.owners, states, self._carried)
 
     def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
-        """Stores a complete fragment's unfinished steps, and its actions, with which a resumed run replays episodes.
+        """Stores the steps left unfinished by a fragment, and its actions, with which a resumed run replays episodes.
 
         Args:
             closed: The complete fragment.

@@ -1,7 +1,7 @@
 """Memory of a fragment of tensors, and the two functions that write a step into it (torch).
 
-`decide` and `record` read and change only the tensors that they are given, and wait for nothing. On a GPU, each of them
-is captured as a CUDA graph; elsewhere the same functions run eagerly. So the index of the step is a tensor.
+`decide` and `record` read and change only the tensors that they are given, and never wait for the device. On a GPU,
+each is captured as a CUDA graph, so the step's index is a tensor; elsewhere, they run eagerly.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class TensorFragment:
 
     Attributes:
         length: T.
-        row: Index of the present step, [1].
+        row: Index of the current step, [1].
         obs: Raw observations, a tree of [T + 1, B, ...].
-        starts: Whether an episode begins with the row, [T + 1, B].
+        starts: Whether an episode begins at the row, [T + 1, B].
         states: Recurrent state before each step and after the last, [T + 1, B, S]; it is not reset at episode starts,
-            since the network does this.
+            since the network resets it.
         noise: Random numbers of the actions, [T, B, num_noise].
         actions: Actions in the policy's own representation, [T, B, ...].
         log_probs: Log-probabilities of the actions, [T, B].
@@ -97,7 +97,7 @@ class TensorFragment:
         return memory if self.values is None else {**memory, "values": self.values}
 
     def of_results(self, step: TensorStep) -> tuple[Memory, Memory]:
-        """Returns the tensors that `record` reads and writes, and what it gets of a step."""
+        """Returns the tensors that `record` reads and writes, and the results of a step that are passed to it."""
         memory = {
             "row": self.row,
             "rewards": self.rewards,
@@ -172,7 +172,7 @@ class TensorFragment:
         return [*map(Episode, returns.tolist(), lengths.tolist())]
 
     def first_not_finite(self) -> str:
-        """Returns in words which number of the fragment is the first that is not finite; waits for the device."""
+        """Describes the first number of the fragment that is not finite; waits for the device."""
         parts = {
             "rewards": self.rewards,
             **{f"observations {name}".strip(): own for name, own in named_leaves(self.obs)},
@@ -185,7 +185,7 @@ class TensorFragment:
 
 
 def decide(actor: TensorActor, memory: Memory, observations: TensorTree) -> list[Tensor]:
-    """Samples the actions of the present step, and writes into its row what the policy saw and did.
+    """Samples the actions of the current step, and records in its row what the policy saw and did.
 
     Args:
         actor: The policy's acting side.
@@ -207,7 +207,7 @@ def decide(actor: TensorActor, memory: Memory, observations: TensorTree) -> list
 
 
 def record(memory: Memory, given: Memory) -> list[Tensor]:
-    """Writes the results of the present step into its row, continues the sums of episodes, and goes to the next step.
+    """Writes the results of the current step into its row, updates the sums of episodes, and advances to the next step.
 
     Args:
         memory: Tensors of a fragment, changed in place: `TensorFragment.of_results`.
@@ -230,7 +230,7 @@ def record(memory: Memory, given: Memory) -> list[Tensor]:
 
 
 def _write(memory: Memory, row: Tensor, found: Memory) -> None:
-    """Copies trees of [B, ...] into a row of the memory of the same name."""
+    """Copies trees of [B, ...] into a row of the fragment's trees with the same names."""
 
     def copy(rows: Tensor, leaf: Tensor) -> None:
         rows.index_copy_(0, row, leaf[None].to(rows.dtype))

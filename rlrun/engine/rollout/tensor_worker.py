@@ -174,24 +174,24 @@ class TensorRolloutWorker:
         self._actor.space.noise(self._fragment.noise, generator)
 
     def _decided(self) -> Tensor:
-        """Samples the actions of the present step, in the env's representation, and writes what the policy did."""
+        """Samples the actions of the current step, in the env's representation, and records what the policy did."""
         fragment, actor = self._fragment, self._actor
         key = ("decide", *actor.known_statistics)
         (actions,) = self._run(key, partial(decide, actor), fragment.of_decisions(), fragment.seen(self._observations))
         return actions
 
     def _recorded(self, step: TensorStep) -> None:
-        """Writes the results of the present step."""
+        """Writes the results of the current step."""
         memory, given = self._fragment.of_results(step)
         self._run(("record", *given), record, memory, given)
 
     def _run(
         self, key: tuple[str, ...], function: Callable[[Any, Any], list[Tensor]], memory: Memory, given: TensorTree
     ) -> list[Tensor]:
-        """Runs a function of the fragment's memory and of tensors from the env: as a CUDA graph if there are graphs.
+        """Runs a function on the fragment's memory and on tensors from the env; as a CUDA graph, if graphs are used.
 
         Args:
-            key: The function's name, and what else its operations depend on.
+            key: The function's name, and anything else that its operations depend on.
             function: The function.
             memory: Tensors that are the same in every call, and that the function changes in place.
             given: Tensors from the env, [B, ...].

@@ -1,4 +1,4 @@
-"""Interface of rollout workers, and the messages by which they receive new weights.
+"""Interface of rollout workers, and the messages that bring them new weights.
 
 An algorithm may define a custom worker class, named by its import path `module:Class`. The class is instantiated with
 its config, in the trial's own process or in an actor. The config is a picklable dataclass with two fields that differ
@@ -30,7 +30,7 @@ GROUPED_WORKER = "rlrun.engine.rollout.inference.grouped_worker:GroupedWorker"
 """Import path of the worker class whose actions an inference server chooses."""
 
 NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
-"""Import path of the worker class for trainings on recorded data only, which steps no env."""
+"""Import path of the worker class for training only on recorded data, which does not step envs."""
 
 
 @dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each broadcast

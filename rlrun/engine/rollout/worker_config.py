@@ -34,14 +34,14 @@ class WorkerConfig:
         mapping: Mapping of agents to policies in a multi-agent env; None for a single-agent env.
         slots: Maximum number of each policy's simultaneous agents in a multi-agent env; empty for a single-agent env.
         worker_index: Index of the worker: 0 in the trial's own process, from 1 in actors.
-        num_workers: Number of all workers, including the local one.
+        num_workers: Total number of workers, including the local one.
         first_fragment: Index of the worker's first fragment; above 0 for a restarted worker, so that its noise and
             episodes do not repeat those of the lost worker.
         records: Whether rollouts include the rows to write to a data set.
         hooks: Settings of each hook by its import path.
         episodes_per_seed: Number of consecutive episodes of a worker that share a seed; above 1, fragments have the
             column `EPISODE`.
-        lenders: By policy, the lender of memory for its fragments, filled in by replay buffers in the worker's process.
+        lenders: By policy, a function that lends memory for fragments; set by replay buffers in the worker's process.
         groups: Number of groups of envs that share the worker's index; above 1 only with an inference server.
         group: Index of the group whose envs are stepped; `num_envs` counts only these envs.
         server: Name of the trial's inference server; "" if the worker chooses actions itself.

@@ -120,7 +120,7 @@ class WorkerHooks:
 
 
 def _steps_of_episodes(valid: Any, ends: Any) -> Iterator[list[int]]:
-    """Yields the numbers of an episode's rows with a step, episode by episode.
+    """Yields, for each episode, the indices of the rows that hold its steps.
 
     Args:
         valid: Mask [N] of the rows with a step.

@@ -27,7 +27,7 @@ PLACES = {
     "start of Ray": "rlrun.engine.actors.private_ray:start_unless_running",
     "end of Ray": "rlrun.engine.actors.private_ray:stop",
 }
-"""Import paths of the workers in each place, and of the functions that start and stop Ray for actors."""
+"""Import paths of local and remote workers, and of the functions that start and stop Ray for actors."""
 
 
 class StartedWorkers(Protocol):
@@ -46,7 +46,7 @@ class StartedWorkers(Protocol):
         ...
 
     def request(self, worker: int) -> None:
-        """Requests a fragment from a worker, which `arrived` returns."""
+        """Requests a fragment from a worker; `arrived` returns it later."""
         ...
 
     def arrived(self) -> list[Any]:
@@ -54,7 +54,7 @@ class StartedWorkers(Protocol):
 
         Raises:
             RlrunError: A worker raised this error.
-            TrainingFailed: More workers died than may be restarted.
+            TrainingFailed: A worker died, and the maximum number of restarts has been reached.
         """
         ...
 
@@ -97,14 +97,14 @@ class WorkerSet:
         max_worker_restarts: Maximum number of restarts of all remote workers together, before the trial fails.
         factory: `module:Name` of a `Worker` class, instantiated with its config.
         min_share_of_fragments: Fraction of the remote workers whose fragments suffice to complete a synchronous round.
-        served: Settings of the inference server that chooses the remote workers' actions; None if they choose them.
+        served: Settings of the inference server that chooses remote workers' actions; None if they choose their own.
 
     Attributes:
         config: Config that all workers share.
         indices: The workers' indices.
         fragments_per_round: Number of fragments that complete a synchronous round.
         counts: Counters of received rollouts, which the dataflow updates as it receives each rollout.
-        served: Settings of the inference server that chooses the remote workers' actions; None if they choose them.
+        served: Settings of the inference server that chooses remote workers' actions; None if they choose their own.
     """
 
     def __init__(
@@ -154,8 +154,8 @@ class WorkerSet:
     def keep_states(self) -> None:
         """Makes remote workers send their state with each fragment, so that a restart continues exactly.
 
-        Must be called before the workers start, for synchronous rollouts: results are then as without the failure.
-        This has no effect without remote workers.
+        With synchronous rollouts, results are then the same as without the failure. Must be called before the workers
+        start; has no effect without remote workers.
         """
         if not self.num_workers:
             return

@@ -65,7 +65,7 @@ class ActionPart:
 
 
 Marks = NDArray[np.int64]
-"""Marks, equal where results are equal: [S, V] over states and values; -1 if a value is not legal."""
+"""Marks [S, V] by state and value, which are equal where results are equal; -1 for an illegal value."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class ActionEffects:
 
     Attributes:
         parts: The varied parts of an action.
-        results: For each part, which values had equal results (observations, rewards and ends of the next steps).
+        results: For each part, marks of values with equal results (observations, rewards and ends of the next steps).
         lags: Steps until an observation differed, for each state in which one did; 1 is the observation right after
             the action.
         still: For each part, whether the observation stayed the same in the step, [S, V].
@@ -110,7 +110,7 @@ def action_effects(config: EnvConfig, seed: int, most_s: float) -> ActionEffects
     """Compares actions in states that are reached by random actions.
 
     Args:
-        config: Config of the env, whose slots must be seeded one by one.
+        config: Config of the env, whose slots must accept separate seeds.
         seed: Root seed of the episodes.
         most_s: Limit in seconds after which no further state is tried.
 
@@ -154,7 +154,7 @@ def _compared(env: VectorEnv, spaces: Spaces, parts: Sequence[ActionPart], seed:
 
 
 def varied_parts(space: Any) -> list[ActionPart]:
-    """Parts of an action to vary; none for nested spaces."""
+    """Returns the parts of an action to vary; none for nested spaces."""
     if isinstance(space, Discrete):
         return [ActionPart(None, range(int(space.start), int(space.start) + min(int(space.n), MOST_VALUES)), False)]
     if isinstance(space, MultiDiscrete):
@@ -188,7 +188,7 @@ class _Comparison:
         self._varied = [(part, value) for part in parts for value in part.values]
 
     def outcome(self, seed: int, steps: int) -> tuple[list[Marks], list[NDArray[np.bool_]], int | None] | None:
-        """Returns marks of equal results by part, where observations stayed the same, and the first step that differed.
+        """Returns, by part, marks of equal results and of unchanged observations; and the first step that differed.
 
         None if the state was not reached, or is not the same in all env slots.
         """
@@ -249,7 +249,7 @@ class _Comparison:
 
 
 def _same(random: RandomActions, seen: Any) -> Any:
-    """Draws one action for all env slots, [B, ...], legal in the first one."""
+    """Draws one action for all env slots, [B, ...]; the action is legal in the first slot."""
     drawn = random.draw(map_tree(lambda leaf: leaf[:1], seen))
     return map_tree(lambda leaf: np.repeat(leaf, SLOTS, axis=0), drawn)
 
@@ -287,12 +287,12 @@ def effect_findings(effects: ActionEffects) -> Iterator[EnvFinding]:
 
 
 def _spread(marks: Marks) -> NDArray[np.int64]:
-    """Number of different results in each state, [S]."""
+    """Returns the number of different results in each state, [S]."""
     return np.array([len(set(row[row >= 0].tolist())) for row in marks])
 
 
 def _clip_limits(part: ActionPart, marks: Marks) -> tuple[float, float] | None:
-    """Returns the values below and above which all have the same effect; None unless there are some on both sides."""
+    """Returns the limits below and above which all values have the same effect; None unless both limits exist."""
     half = len(FRACTIONS)
     limits = []
     for side, values in ((marks[:, :half], part.values[:half]), (marks[:, half:], part.values[half:])):
@@ -305,7 +305,7 @@ def _clip_limits(part: ActionPart, marks: Marks) -> tuple[float, float] | None:
 
 
 def _equal_values(part: ActionPart, marks: Marks) -> list[str]:
-    """Returns texts on pairs of values with equal results in all states where both are legal."""
+    """Describes the pairs of values with equal results in all states where both are legal."""
     texts = []
     values = list(part.values)
     for i in range(len(values)):
@@ -317,7 +317,7 @@ def _equal_values(part: ActionPart, marks: Marks) -> list[str]:
 
 
 def _idle_values(part: ActionPart, marks: Marks, still: NDArray[np.bool_]) -> list[str]:
-    """Returns texts on values after which the observation never changed, although it changed after others."""
+    """Describes the values after which the observation never changed, although it changed after other values."""
     legal = marks >= 0
     idle = (still | ~legal).all(axis=0) & (legal.sum(axis=0) >= ENOUGH_STATES)
     if idle.all():

@@ -29,21 +29,21 @@ HARMONICS = 2
 PENALTIES = (1e-6, 1e-3, 1e-1)
 """Ridge penalties per row; the one with the smallest error on the test rows is used."""
 UNPREDICTED = 0.2
-"""Minimum fraction of the variance that observation and action leave unexplained for a finding."""
+"""Minimum fraction of the variance that observation and action must leave unexplained for a finding."""
 EXPLAINED = 0.3
-"""Maximum ratio of unexplained variance, with to without additional inputs, for a finding on these inputs."""
+"""Maximum unexplained variance with additional inputs, relative to without them, for a finding on these inputs."""
 EXPLAINED_BY_TIME = 0.6
-"""As `EXPLAINED`, for the episode time, which leaves other effects on the reward unexplained."""
+"""The same ratio for the episode time, which leaves other effects on the reward unexplained."""
 LEAST_ROWS = 200
 """Minimum number of steps for a fit."""
 LEAST_EVENTS = 4
 """Minimum number of unusual values of an output in each half of the rows."""
 ROUNDING = 1e-3
-"""Largest standard deviation of an observation's change, relative to the observation's, that counts as rounding."""
+"""Relative standard deviation of an observation's changes up to which they count as rounding errors."""
 MOST_TIMES = 256
 """Maximum number of intervals of the time in an episode."""
 LEAST_EPISODES = 4
-"""Minimum number of episodes that must agree on what is observed at a time."""
+"""Minimum number of episodes that must have the same observation at a given time."""
 
 
 class PredictionGain(NamedTuple):
@@ -133,7 +133,7 @@ def hidden_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvF
 
 
 def shows_only_the_time(taken: RandomSteps) -> bool:
-    """Whether all episodes have the same observation at each time, and it is not constant."""
+    """Whether all episodes have the same observation at each time, and the observation is not constant."""
     seen, times = taken.observations, taken.times
     if not seen.shape[1] or (seen == seen[:1]).all():
         return False
@@ -250,8 +250,8 @@ def _best_gain(problem: _Problem, without: Floats, added: Floats, explained: flo
     Args:
         problem: The problem.
         without: Unexplained variance of each output without the inputs, [O].
-        added: Unexplained variance with them, [O].
-        explained: Ratio of the two below which the inputs count as an explanation.
+        added: Unexplained variance of each output with the inputs, [O].
+        explained: Ratio of `added` to `without` below which the inputs count as an explanation.
     """
     gains = [PredictionGain(*own) for own in zip(problem.titles, without.tolist(), added.tolist(), strict=True)]
     found = [gain for gain in gains if gain.without > UNPREDICTED and gain.added < explained * gain.without]
@@ -262,7 +262,7 @@ def _lateness(problem: _Problem, without: Floats, with_history: Floats, taken: R
     """Returns evidence that observations are delayed rather than incomplete, as text; None if there is none.
 
     The evidence is either that the last action predicts the next observation as well as two earlier steps do (with
-    hidden velocities it would not), or that each episode begins with the same observation twice.
+    hidden velocities, it would not), or that each episode begins with the same observation twice.
     """
     first = taken.times == 0
     if (taken.observations[first] == taken.following[first]).all():

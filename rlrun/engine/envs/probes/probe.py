@@ -40,7 +40,7 @@ class Probe:
 
 
 def probe_of(config: EnvConfig, findings: Sequence[EnvFinding], *, steps: int, seed: int = 0) -> Probe | None:
-    """Probes an env after its check; returns None for a multi-agent world, and if the check found the env failing."""
+    """Probes an env after its check; returns None for a multi-agent world, or if the check found an error."""
     if config.has_many_agents or any(
         one.topic in ("exception", "returns", "observations") and one.verdict == "wrong" for one in findings
     ):
@@ -74,8 +74,8 @@ def probe(config: EnvConfig, steps: int, seed: int) -> Probe:
 def time_limit_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvFinding]:
     """Yields a finding if the longest episodes all terminate at the same step, as a time limit would.
 
-    If the observation shows the time, values can account for the end. If actions do not change observations, they do
-    not affect the value of later states.
+    If the observation includes the time, value estimates can account for the end. If actions do not change
+    observations, they do not affect the value of later states.
     """
     if (effects.is_known and not effects.changes_observations) or shows_time(taken):
         return
@@ -91,7 +91,7 @@ def time_limit_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[
 
 
 def constant_reward_findings(taken: RandomSteps) -> Iterator[EnvFinding]:
-    """Yields a finding if all rewards are equal and not 0 and no episode terminates: then all returns are equal."""
+    """Yields a finding if all rewards are the same nonzero number and no episode terminates: returns are then equal."""
     rewards = taken.rewards
     if rewards[0] and (rewards == rewards[0]).all() and not taken.terminated.any():
         found = f"{rewards[0]:.4g} in each step"

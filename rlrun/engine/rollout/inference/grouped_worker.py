@@ -1,4 +1,4 @@
-"""Rollout worker whose actions an inference server chooses: one group of envs steps while another waits."""
+"""Rollout worker whose actions an inference server chooses; while one group of envs waits, another steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class GroupedWorker:
-    """Steps groups of envs, each in a thread, with policies at an inference server; returns their joint fragments.
+    """Steps groups of envs, each in a thread, with policies on an inference server; returns their joint fragments.
 
     The rows are the same as from one `RolloutWorker` with the envs of all groups: same seeds, random numbers and order
     of env slots.
@@ -156,7 +156,7 @@ def _merged(deltas: Sequence[Mapping[str, Moments]]) -> dict[str, Moments]:
 
 
 def _mean_times(times: Sequence[FragmentTimes]) -> FragmentTimes:
-    """Returns the time profile of groups that were collected simultaneously: from the first start to the last end."""
+    """Returns the joint time profile of groups that ran simultaneously, from the first start to the last end."""
     began, ended = min(own.began for own in times), max(own.ended for own in times)
     phases = dict.fromkeys(phase for own in times for phase in own.seconds)
     seconds = {phase: sum(own.seconds.get(phase, 0.0) for own in times) / len(times) for phase in phases}

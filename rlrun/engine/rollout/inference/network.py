@@ -1,4 +1,4 @@
-"""Rollout workers' access to networks at an inference server, and to the versions of the weights that acted."""
+"""Networks on an inference server, as rollout workers use them, and recording of the weights' versions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 RETRY_S = 0.2
-"""Interval in seconds at which a client looks for the server while it restarts."""
+"""Interval in seconds at which a client looks for the server while the server restarts."""
 
 
 class Server(Protocol):
     """Interface of an inference server, in this process or another."""
 
     def answer(self, request: Request) -> Answer | None:
-        """Returns the answer to a request; None if it must be repeated with the complete recurrent state."""
+        """Returns the answer to a request; None if the request must be repeated with the complete recurrent state."""
         ...
 
     def leave(self, client: EnvGroup, life: int, fragment: int) -> None:
@@ -41,7 +41,7 @@ class Server(Protocol):
 
 
 class RemoteServer:
-    """Inference server in a Ray actor, which is found again by its name after a restart.
+    """Inference server in a Ray actor; after a restart, the actor is found again by its name.
 
     Args:
         name: Name of the actor.
@@ -52,10 +52,10 @@ class RemoteServer:
         self._actor: Any = None
 
     def answer(self, request: Request) -> Answer | None:
-        """Returns the server's answer; None if it has died, so that its successor needs the complete recurrent state.
+        """Returns the server's answer; None if the server died, since its successor needs the complete state.
 
         Raises:
-            RlrunError: The network raised an exception at the server.
+            RlrunError: The network raised an exception on the server.
         """
         import ray
         from ray.exceptions import RayActorError
@@ -113,17 +113,17 @@ class ServerConnection:
         state: Floats | None,
         change: StateChange | None,
     ) -> Answer:
-        """Runs a network at the server.
+        """Runs a network on the server.
 
         Args:
             network: The network.
             inputs: Inputs of the network.
             noise: Random numbers that the network consumes; None if there are none.
             state: Recurrent state before the step, [B, state_size]; None without recurrence.
-            change: Entries of the state that differ from the server's; None if the server has no state.
+            change: Entries of the state that differ from the server's copy; None if the server has no copy.
 
         Raises:
-            RlrunError: The network raised an exception at the server.
+            RlrunError: The network raised an exception on the server.
         """
         began = time.perf_counter()
         version = self._behaviors[network.policy].weights_version
@@ -146,7 +146,7 @@ class ServerConnection:
 
 
 class ServedNetwork:
-    """Network at the inference server, in place of the acting network of a rollout worker's policy.
+    """Network on the inference server that replaces the acting network of a rollout worker's policy.
 
     The worker keeps a copy of the recurrent state for its rows and checkpoints, and for a new server after a crash. It
     sends only the entries that have changed since the server's last answer, such as the zeros of a new episode.
@@ -158,7 +158,7 @@ class ServedNetwork:
     Attributes:
         key: The network.
         state_size: Size of the recurrent state per env slot.
-        version: Version of the weights of the last answer; -1 before the first.
+        version: Version of the weights used for the last answer; -1 before the first answer.
     """
 
     def __init__(self, key: NetworkKey, state_size: int) -> None:
@@ -184,7 +184,7 @@ class ServedNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Runs the forward pass of one env step at the server; see `ActingNetwork`."""
+        """Runs the forward pass of one env step on the server; see `ActingNetwork`."""
         assert self._connection is not None
         assert episode_starts is None  # workers reset the state themselves
         change = None if state is None else self._change(state)
@@ -196,7 +196,7 @@ class ServedNetwork:
         return answer.heads, answer.state.copy()  # the worker's memory changes the state in place
 
     def _change(self, state: Floats) -> StateChange | None:
-        """Returns the entries in which a state differs from the server's; None if the server has none."""
+        """Returns the entries in which a state differs from the server's copy; None if the server has no copy."""
         if self._at_server is None or self._at_server.shape != state.shape:
             return None
         differs = state != self._at_server
@@ -209,7 +209,7 @@ class RecordedVersions(Recording):
 
     Args:
         recording: Another recorder of the policy; None if there is none.
-        network: The policy's network at the server.
+        network: The policy's network on the server.
     """
 
     reads_heads = True
@@ -247,7 +247,7 @@ class RecordedVersions(Recording):
 
 
 def connect(behavior: BehaviorPolicy, connection: ServerConnection) -> None:
-    """Makes a policy act with its networks at the server, for one client."""
+    """Makes a client's policy act with its networks on the server."""
 
     def connected(network: Any) -> Any:
         return network.connected(connection)

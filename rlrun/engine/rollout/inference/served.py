@@ -17,7 +17,7 @@ class Served:
         queue: Requests that waited when the passes began, summed over the requests.
         queue_s: Seconds for which requests waited for their passes.
         compute_s: Seconds of the passes.
-        round_trip_s: Seconds from request to answer besides waiting and computing, spent in transit.
+        round_trip_s: Seconds that requests and answers spent in transit: the round trips without waiting and computing.
         lost_steps: Steps of unfinished fragments that were lost with a worker.
     """
 

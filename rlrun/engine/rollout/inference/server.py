@@ -38,7 +38,7 @@ class EnvGroup(NamedTuple):
 
 
 class NetworkKey(NamedTuple):
-    """Identity of a network at the server.
+    """Identity of a network on the server.
 
     Attributes:
         policy: Name of the policy.
@@ -51,7 +51,7 @@ class NetworkKey(NamedTuple):
 
 @dataclass(slots=True)
 class StateChange:
-    """Entries of the recurrent states [B, state_size] of a client that differ from those at the server.
+    """Entries of a client's recurrent states [B, state_size] that differ from the server's copy.
 
     Attributes:
         slots: Indices of the env slots with changes, [N].
@@ -112,7 +112,7 @@ class Answer:
         queue: Number of requests that were waiting when the forward pass began, including those that it serves.
         queue_s: Seconds for which the request waited for its forward pass.
         compute_s: Seconds of the forward pass.
-        lost_steps: Steps of an unfinished fragment that was lost with an earlier process of the client.
+        lost_steps: Steps of an unfinished fragment that was lost when an earlier process of the client died.
     """
 
     heads: Heads
@@ -247,7 +247,7 @@ class InferenceServer:
         return pending.answer
 
     def leave(self, client: EnvGroup, life: int, fragment: int) -> None:
-        """Records that a client has finished a fragment, so that others do not wait for its further requests."""
+        """Records that a client has finished a fragment, so that other clients no longer wait for its requests."""
         with self._changed:
             seat = self._seats.get(client)
             if seat is not None and seat.life == life and seat.turn[0] == fragment:
@@ -306,7 +306,7 @@ class InferenceServer:
         self._news.clear()
 
     def _is_ready(self, pending: WaitingRequest) -> bool:
-        """Whether the weights for a request have arrived: in rounds those that the client expects, else any."""
+        """Whether weights for a request have arrived: in rounds, the version that the client expects; else any."""
         request = pending.request
         version = self._versions[request.network.policy]
         return version == request.version if self._by_round else version >= 0 or request.version < 0

@@ -35,7 +35,7 @@ class ServedPolicies:
         groups: Groups of each worker's envs.
         max_batch: Maximum number of rows in a forward pass; None for no limit.
         num_cpus: CPUs that Ray reserves for the server.
-        num_gpus: GPUs that Ray reserves for the server; above 0 it runs on CUDA.
+        num_gpus: GPUs that Ray reserves for the server; if above 0, the server runs on CUDA.
     """
 
     networks: Mapping[str, Sequence[ActingNetwork]]
@@ -64,7 +64,7 @@ class ServerActor:
 
     Attributes:
         name: Name by which the workers find the actor.
-        actors: The actor, as the only one of its kind.
+        actors: Supervisor of the actor, which is its only one.
     """
 
     def __init__(

@@ -461,10 +461,8 @@ void quantile_pairs_f32(const Step *s) {
    processor's vectors: all processors that have the instruction compute the same bits. */
 
 #if defined(__AVX512F__)
-#include <immintrin.h>
 enum { WIDTH = 16 };
 #elif defined(__AVX2__) && HAS_FMA
-#include <immintrin.h>
 enum { WIDTH = 8 };
 #else
 enum { WIDTH = 4 };
@@ -481,11 +479,20 @@ enum {
 typedef float Vector __attribute__((vector_size(4 * WIDTH)));
 typedef float Unaligned __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
+#if defined(__clang__) && defined(__x86_64__)
+#include <immintrin.h>
+#define FUSED_16(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define FUSED_8(a, b, c) _mm256_fmadd_ps(a, b, c)
+#else /* GCC would take a tenth of compiling to read that header */
+#define FUSED_16(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4) /* all lanes, with the present rounding */
+#define FUSED_8(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
+#endif
+
 static inline Vector fused(Vector a, Vector b, Vector c) {
 #if defined(__AVX512F__)
-    return (Vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    return FUSED_16(a, b, c);
 #elif defined(__AVX2__) && HAS_FMA
-    return (Vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    return FUSED_8(a, b, c);
 #else
     for (int l = 0; l < WIDTH; l++) c[l] = FMA(a[l], b[l], c[l]);
     return c;
@@ -535,16 +542,14 @@ static inline __attribute__((always_inline)) void tile(const int R, const int V,
 #define ROWS(V)                                                                                                        \
     static void tile_##V(int rows, int is_first, int64_t depth, Matrix a, const f32 *b, int64_t by_b, f32 *c,          \
                          int64_t by_c) {                                                                               \
-        switch (rows) {                                                                                                \
-        case 1: tile(1, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
-        case 2: tile(2, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
-        case 3: tile(3, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
-        case 4: tile(4, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
-        case 5: tile(5, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
-        case 6: tile(6, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
-        case 7: tile(7, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
-        default: tile(8, V, is_first, depth, a, b, by_b, c, by_c);                                                     \
-        }                                                                                                              \
+        if (rows == TILE_ROWS) tile(TILE_ROWS, V, is_first, depth, a, b, by_b, c, by_c);                               \
+        else if (rows == 1) tile(1, V, is_first, depth, a, b, by_b, c, by_c);                                          \
+        else if (rows == 2) tile(2, V, is_first, depth, a, b, by_b, c, by_c);                                          \
+        else if (rows == 3) tile(3, V, is_first, depth, a, b, by_b, c, by_c);                                          \
+        else if (TILE_ROWS == 8 && rows == 4) tile(4, V, is_first, depth, a, b, by_b, c, by_c);                        \
+        else if (TILE_ROWS == 8 && rows == 5) tile(5, V, is_first, depth, a, b, by_b, c, by_c);                        \
+        else if (TILE_ROWS == 8 && rows == 6) tile(6, V, is_first, depth, a, b, by_b, c, by_c);                        \
+        else if (TILE_ROWS == 8) tile(7, V, is_first, depth, a, b, by_b, c, by_c);                                     \
     }
 ROWS(1)
 ROWS(2)

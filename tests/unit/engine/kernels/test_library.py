@@ -112,6 +112,7 @@ def test_clang_gets_no_flag_that_it_refuses() -> None:
     apple, gnu = "Apple clang version 17.0.0", "gcc (GCC) 14.2.0"
     assert flags(gnu, "x86_64") == flags(gnu, "aarch64") == FLAGS
     only_gcc = {"-fvect-cost-model=dynamic", "-fno-tree-vrp", "-fno-version-loops-for-strides"}
+    only_gcc |= {"-fno-tree-pre", "-fno-code-hoisting", "-fno-thread-jumps"}
     assert set(FLAGS) - set(flags(apple, "x86_64")) == only_gcc
     assert set(flags(apple, "arm64")) - set(FLAGS) == {"-mcpu=native"}
 

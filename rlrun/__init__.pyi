@@ -559,7 +559,7 @@ class AWAC(_AWAC):
                 or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             beta: Inverse temperature of the weights exp(beta * advantage).
             max_weight: Largest weight of a recorded action.
@@ -939,7 +939,7 @@ class Archer(_Archer):
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             utterance_end: Tokens that end an utterance, as actions counted from 0.
             entropy_coeff: Weight of the entropy bonus of the tokens.
             critic_lr: Learning rate of the critics.
@@ -1070,7 +1070,7 @@ class BC(_BC):
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
             seq_len: Steps in a sequence of a recurrent network.
             burn_in: Number of steps before a sequence that only update the recurrent state.
@@ -1159,7 +1159,7 @@ class BCQ(_BCQ):
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             huber: Bound of the Huber loss of TD errors, beyond which the loss is linear.
             exploration: Exploration in training: `sampled` samples from a softmax of the likely actions' values.
             threshold: Threshold tau: actions are chosen among those whose probability under the behavior policy is at
@@ -1363,7 +1363,7 @@ class CQL(_CQL):
                 (arXiv:1812.05905, section 5).
             target_entropy: Target entropy in nats, for actions in units of half the distance between their bounds.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             conservative_weight: Weight alpha of the conservative regularizer.
             num_sampled_actions: Number N of actions from each of three distributions that the regularizer samples.
             calibrated: Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regularizer, values of the
@@ -1460,7 +1460,7 @@ class CRR(_CRR):
                 or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             beta: Inverse temperature of the weights exp(beta * advantage).
             max_weight: Largest weight of a recorded action.
@@ -2080,7 +2080,7 @@ class DT(_DT):
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
             target_return: Desired return at the start of each episode, from which each reward is then subtracted.
             return_scale: Divisor of returns as inputs of the transformer.
@@ -3113,7 +3113,7 @@ class IQL(_IQL):
                 or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             beta: Inverse temperature of the weights exp(beta * advantage).
             max_weight: Largest weight of a recorded action.
@@ -3706,7 +3706,7 @@ class MARWIL(_MARWIL):
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
             beta: Strength of the weights exp(beta A / c) of actions with advantages A.
             max_weight: Largest weight of a recorded action.
@@ -5123,7 +5123,7 @@ class RLPD(_RLPD):
                 (arXiv:1812.05905, section 5).
             target_entropy: Target entropy in nats, for actions in units of half the distance between their bounds.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
         """
 
 class Random(_Random):
@@ -5205,7 +5205,7 @@ class RewardModel(_RewardModel):
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers that a synchronous round waits for.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             minibatch_size: Items in a minibatch: steps, or sequences of a recurrent network.
             reward_model: Network of the reward model.
             seq_len: Maximum length of an episode in steps.
@@ -5715,7 +5715,7 @@ class TD3BC(_TD3BC):
                 units of half the distance between the action bounds.
             target_noise_clip: Clip bound of the target policy smoothing noise.
             input: Data sets to learn from, each with its `share` of a minibatch.
-            sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
+            sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
             value_weight: Weight alpha of the normalized values relative to the squared distance to recorded actions.
             critic_penalty: Weight of the squared distance between the target actor's next action and the recorded one,
                 subtracted from the next value (ReBRAC's beta_2).

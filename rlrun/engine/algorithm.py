@@ -127,7 +127,7 @@ class Algorithm(Generic[C]):
         return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
     def in_env(self, env: EnvConfig) -> Self:
-        """Returns the algorithm with the settings that depend on the env; by default the algorithm itself.
+        """Returns the algorithm with its settings adapted to the env; by default, the algorithm itself.
 
         Args:
             env: Config of the single-agent or multi-agent env.

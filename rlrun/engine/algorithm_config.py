@@ -56,7 +56,7 @@ class AlgorithmConfig(ConfigModel):
     """Settings that all algorithms share; each algorithm's config adds its own settings."""
 
     of_logged_actions: ClassVar[LoggedActions] = "learn"
-    """How far the algorithm supports actions that a client took instead of the policy's."""
+    """Extent to which the algorithm supports actions that a client chose instead of the policy."""
 
     learns_on_workers: ClassVar[bool] = False
     """Whether remote rollout workers learn, and so divide the GPUs among themselves."""
@@ -235,7 +235,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def sgd_steps_per_env_step(self) -> float:
-        """Number of minibatches per env step, by which `compile: auto` estimates whether compilation pays off."""
+        """Number of minibatches per env step, from which `compile: auto` estimates whether compilation pays off."""
         return 1 / self.env_steps_per_update
 
     @classmethod

@@ -33,7 +33,7 @@ TRIAL_EVENTS = ("on_result", "on_evaluation", "on_checkpoint")
 
 @dataclass(frozen=True)
 class Stop:
-    """Return value by which a hook stops the run at the end of the iteration.
+    """Return value with which a hook stops the run at the end of the iteration.
 
     Attributes:
         reason: Reason shown by `rlrun status` and `rlrun show`.
@@ -150,7 +150,7 @@ class Hook:
         return None
 
     def on_checkpoint(self, iteration: int) -> Answer:
-        """Called before the state for a checkpoint is captured, so that it includes changes that this method makes."""
+        """Called before a checkpoint captures the state, so that the checkpoint includes this method's changes."""
         return None
 
     def state(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def make_hook(path: str, settings: Mapping[str, Any]) -> Hook:
 
     Raises:
         UsageError: There is no such hook, or it does not accept the arguments.
-        TrainingFailed: Its constructor raises.
+        TrainingFailed: The hook's constructor raises an exception.
     """
     found = hook_class(path)
     refuse_other_settings(f"hook '{path}'", found, settings)

@@ -94,7 +94,7 @@ class ActorShell:
         """Creates the object; if that fails, every call returns the failure.
 
         Args:
-            make: Pickled factory of the object; pickled, since unpickling it may need the import paths.
+            make: Factory of the object, pickled separately because unpickling it may need the import paths.
             import_paths: Folders of the driver's `sys.path`, which may contain the user's modules.
         """
         die_on_sigterm()

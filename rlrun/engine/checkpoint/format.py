@@ -318,7 +318,7 @@ def _sizes(directory: Path, prefix: str = "") -> dict[str, int]:
     """Sizes of all files below a directory except the manifest, without following links.
 
     Raises:
-        CheckpointCorrupt: There is a link, a pipe or the like.
+        CheckpointCorrupt: The directory contains a link, a pipe or another special file.
     """
     sizes = {}
     for entry in sorted(os.scandir(directory / prefix), key=lambda entry: entry.name):

@@ -1,4 +1,4 @@
-"""Text files that begin with their own SHA-256 digest, by which alterations are detected.
+"""Text files that begin with their own SHA-256 digest, to detect alterations.
 
 The digest is computed with 64 zeros in its place.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_BYTES = 16_000_000
-"""Maximum size in bytes of a run's files other than results, against huge sparse files."""
+"""Maximum size in bytes of a run's files other than results, as a protection against huge sparse files."""
 
 _BLANK = b"0" * 64
 _JSON_HEAD = b'{\n  "sha256": "'

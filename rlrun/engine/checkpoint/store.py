@@ -103,8 +103,8 @@ class CheckpointStore:
     def commit(self, staged: StagedCheckpoint) -> Path:
         """Renames a staged checkpoint to its final path, and removes older checkpoints that need not be kept.
 
-        Checkpoints of later iterations are removed too; they remain if a run was resumed from an earlier checkpoint.
-        This may run in another thread, as long as nothing else uses the store at the same time.
+        Checkpoints of later iterations, which are left over when a run resumes from an earlier checkpoint, are removed
+        too. This may run in another thread, as long as nothing else uses the store at the same time.
 
         Returns:
             The checkpoint's directory.

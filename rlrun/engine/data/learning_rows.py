@@ -41,7 +41,7 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
 def has_empty_rows(batch: SampleBatch) -> bool:
     """Whether a batch [T, B] has entries with neither a step nor an episode's final observation.
 
-    If row 0 of a slot holds no step but row 1 does, row 0 is taken for the final observation of an episode in the
+    If row 0 of a slot holds no step but row 1 does, row 0 is treated as the final observation of an episode in the
     previous fragment.
     """
     filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]

@@ -131,7 +131,7 @@ def _earlier_rows(filled: NDArray[np.bool_], number: int) -> list[Rows]:
         number: Number of shifts k.
 
     Returns:
-        For each k the rows, [T + 1, B]; -1 is the newest row of the history, -2 the one before it.
+        The row indices for each k, [T + 1, B]; -1 is the newest row of the history, -2 the one before it.
     """
     length, slots = filled.shape
     rows: Rows = np.broadcast_to(np.arange(length)[:, None], filled.shape)
@@ -145,10 +145,10 @@ def _earlier_rows(filled: NDArray[np.bool_], number: int) -> list[Rows]:
 
 
 def _shifted(history: Any, tree: Any, earlier: list[Rows], steps: Rows, shifts: range) -> Any:
-    """Stacks the values of K shifts: a tree of [T + 1, B, K, ...], in each row the values k observations before.
+    """Stacks the values of K shifts: a tree of [T + 1, B, K, ...] whose rows hold the values of k observations earlier.
 
     Args:
-        history: In row 0 the value before an episode's start, then the rows before the fragment, oldest first.
+        history: Row 0 holds the value before an episode's start; the rows before the fragment follow, oldest first.
         tree: Columns [T, B, ...] or [T + 1, B, ...].
         earlier: Result of `_earlier_rows`.
         steps: Steps since the episode's start, [T + 1, B].

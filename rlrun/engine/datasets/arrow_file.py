@@ -85,8 +85,8 @@ def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Co
 def _mapping(path: Path) -> Any:
     """Returns a buffer of a whole file that is mapped into memory.
 
-    When Arrow reads from a mapped file, it advises the system that all of a record batch is needed soon, so opening a
-    set would read all of it from disk. When Arrow reads from a buffer, it gives no such advice.
+    When Arrow reads from a mapped file, it advises the system that the whole record batch is needed soon, so opening a
+    data set would read all of its files from disk. When Arrow reads from a buffer, it gives no such advice.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Check of a data set: file digests, alignment of episodes, values outside their spaces, gaps and duplicates."""
+"""Checks a data set: file digests, alignment of episodes, values outside their spaces, gaps and duplicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.engine.messages.errors import DataSetError
 IGNORED = frozenset({MANIFEST_FILE, ".DS_Store"})
 
 USUAL_SCALE = (1e-2, 1e2)
-"""Range of standard deviations of rewards with which value functions learn without rescaling."""
+"""Range of the standard deviation of rewards for which value functions learn without rescaling."""
 
 
 @dataclass(frozen=True)

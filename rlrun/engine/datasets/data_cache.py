@@ -106,8 +106,8 @@ class CachedSet:
     def _make_room(self, needed: int) -> None:
         """Makes room for a file of the given size: removes sets that are not open, then leftovers of shuffle windows.
 
-        A file of this set that this process has not read belongs to another process's window of blocks, which can still
-        read the file if it has mapped it.
+        A file of this set that this process has not read belongs to the shuffle window of another process. That process
+        can still read the file if it has mapped it.
         """
         folders = _least_recently_opened(self._folder.parent)
         excess = sum(map(_bytes_in, folders)) + needed - limit_bytes()
@@ -161,7 +161,7 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _removed(folder: Path) -> int:
-    """Removes a set unless it is open, and returns the bytes freed; other processes may wait for its lock files."""
+    """Removes a set unless it is open, and returns the bytes freed; its lock files stay for other processes."""
     used = _opened(folder)
     try:
         fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)

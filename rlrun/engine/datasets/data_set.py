@@ -1,4 +1,4 @@
-"""Reading of data sets: memory-mapped columns, rows by index, episode bounds, means and variances."""
+"""Reads data sets: memory-mapped columns, rows by index, episode bounds, means and variances."""
 
 from __future__ import annotations
 

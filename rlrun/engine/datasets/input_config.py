@@ -74,7 +74,7 @@ class DataSettings(ConfigModel):
     """Data sets to learn from, each with its `share` of a minibatch; a bare path is a single set. If the shares sum to
     less than 1, the rest of each minibatch is collected in the env."""
     sgd_steps_per_iteration: PositiveInt = 1000
-    """SGD steps per iteration in training from data alone, whose clock counts SGD steps."""
+    """SGD steps per iteration when training from data alone; schedules then count SGD steps too."""
     min_env_steps_per_iteration: NonNegativeInt = 1000
     """Minimum number of env steps per iteration, which ends with a result; 0 for one update per iteration."""
 

@@ -68,7 +68,7 @@ def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]
 
     Raises:
         DataSetError: A data set was altered since the checkpoint; the message names the file.
-        ValueError: There are more or fewer data sets.
+        ValueError: The number of data sets differs.
     """
     for data, before in zip(sets, identities, strict=True):
         if data.digest == before["manifest"]:

@@ -41,14 +41,14 @@ STEP_COLUMNS: Mapping[str, ColumnForm] = {
     "seed": ColumnForm(np.dtype(np.int64)),
     "agent": ColumnForm(np.dtype(np.int32)),
 }
-"""Columns of every data set besides observations and actions. `agent` is an index in the manifest's list."""
+"""Columns of every data set besides observations and actions. `agent` is an index into the manifest's `agents`."""
 
 LOGP = "logp"
 """Column of the behavior policy's log-probabilities, exploration included, in the units of the stored actions.
 
-For continuous actions they are densities; a coordinate clipped to its bound has the probability of everything clipped
-there. `noisy` networks, `parameter_noise`, `ornstein_uhlenbeck`, `dagger`, `dreamer`, `linucb`, `lints` and custom
-explorations record none.
+For continuous actions they are log-densities; a coordinate clipped to its bound counts with the total probability of
+all values clipped to this bound. `noisy` networks, `parameter_noise`, `ornstein_uhlenbeck`, `dagger`, `dreamer`,
+`linucb`, `lints` and custom explorations do not record this column.
 """
 
 LOGP_FORM = ColumnForm(np.dtype(np.float32))
@@ -76,7 +76,7 @@ class SetSpaces(NamedTuple):
 
 
 def episode_rows(valid: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yields two row numbers for each episode in a file: of its first step, and of its final observation.
+    """Yields two row numbers for each episode in a file: its first step's row, and its final observation's row.
 
     Args:
         valid: Whether a row holds a step, [N]. Rows after the last final observation belong to an incomplete episode.

@@ -231,8 +231,8 @@ def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
 def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
     """Returns count, mean and sum of squared deviations of each numeric column of a file, by name of the column.
 
-    Moments of observations include final observations; moments of other columns include only steps. There are none for
-    discrete choices, bits, flags and images, nor for columns whose sums overflow.
+    Moments of observations include final observations; moments of other columns include only steps. There are no
+    moments for discrete choices, bits, flags and images, nor for columns whose sums overflow.
 
     Args:
         columns: Columns of the file.

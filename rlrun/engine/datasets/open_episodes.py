@@ -140,10 +140,10 @@ class OpenEpisodes:
     def _flat(self, rows: Mapping[str, Any], slots: int) -> Columns:
         """Converts rows [T, B, ...] to flat columns [B * (T + 1), ...] in the set's dtypes, one slot after the other.
 
-        Rows without a step, such as the last one of each slot, are 0 in all columns but those of observations.
+        Rows without a step, such as the last one of each slot, are 0 in all columns except observations.
 
         Raises:
-            ValueError: A column is missing, not known, or has a different shape or kind of numbers.
+            ValueError: A column is missing or unknown, or has a different shape or kind of numbers.
         """
         given = as_columns("obs", rows["obs"]) | as_columns("actions", rows["actions"])
         given |= {name: np.asarray(column) for name, column in rows.items() if name not in ("obs", "actions")}

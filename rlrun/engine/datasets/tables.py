@@ -3,7 +3,7 @@
 Tables differ in how they store an episode's end. With a column `valid`, final observations have separate rows.
 Otherwise the final observation is taken from the columns of next observations. Without such columns, an episode that
 terminated needs no final observation. In any other episode, the last observation becomes the final one, and the step
-from there is dropped, since its next observation is unknown.
+taken from it is dropped, since its next observation is unknown.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def table_source(
         table: The table's columns, [N, ...].
         names: Names of the columns.
         spaces: Spaces of observations and actions; None to infer them from the numbers.
-        agents: Names of the agents, if the column `agent` holds indices in this list.
+        agents: Names of the agents, if the column `agent` holds indices into this list.
         about: Notes for the manifest of the data set.
 
     Returns:
-        The episodes, and messages on what was inferred or left out.
+        The episodes, and messages about inferred spaces, omitted columns and missing final observations.
 
     Raises:
         UsageError: A column is missing, or does not fit its space.

@@ -127,7 +127,7 @@ class Transitions:
         return ends if self.n_step is None else np.minimum(rows + self.n_step, ends)
 
     def _rewards(self, rows: Indices, following: Indices) -> NDArray[np.float64]:
-        """Returns the discounted sums of the rewards from `rows` until before `following`, [S]."""
+        """Returns the discounted sums of the rewards from `rows` up to, but excluding, `following`, [S]."""
         if self.n_step is None:
             return self._returns[rows]
         reached = rows[:, None] + np.arange(self.n_step)
@@ -164,7 +164,7 @@ class Sequences:
         data: The data set.
         length: Number of steps to learn from in a sequence, L.
         stride: Distance in steps between the starts of successive sequences; None for `length`.
-        burn_in: Number of steps before those to learn from.
+        burn_in: Number of steps that precede the steps to learn from.
     """
 
     COLUMNS = ("obs", "actions", "rewards", "terminateds", "truncateds")

@@ -129,7 +129,7 @@ class SetWriter:
         Args:
             slots: Names of the slots, [B]. In the rows of a slot, an episode's last step is followed by a row with
                 `valid` false, which holds the final observation.
-            rows: `obs` [T + 1, B, ...], of which the last is the observation after the rows; `actions`, `rewards`,
+            rows: `obs` [T + 1, B, ...], whose last row is the observation after the T rows; `actions`, `rewards`,
                 `terminateds`, `truncateds` and the further columns [T, B, ...]. `valid` may be missing if all rows are
                 steps, `weights_version` and `seed` if they are unknown.
             begins: Whether, for each slot, the first row begins an episode although the previous one has not ended. The

@@ -263,7 +263,7 @@ class Client:
             pause_s = min(2 * pause_s, 2.0)
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
-        """Sends one request on a connection that no other thread uses, and keeps it for the next one."""
+        """Sends one request on a connection that no other thread uses; keeps the connection for the next request."""
         try:
             connection = self._idle.pop()
         except IndexError:

@@ -55,7 +55,7 @@ class ClientEpisodes:
 
     @property
     def num_clients(self) -> int:
-        """Number of connected clients, which are those not silent for longer than the timeout."""
+        """Number of connected clients: those that have not been silent for longer than the timeout."""
         return len(self._running.clients)
 
     def ask(self, message: dict[str, Any]) -> Future[Answer]:
@@ -141,7 +141,7 @@ class ClientEpisodes:
             return True
 
     def take(self, world: int) -> PendingStep:
-        """Returns and clears what a world's client sent since the last step: observations, rewards, episode ends."""
+        """Returns and clears the observations, rewards and ends that a world's client sent since the last step."""
         with self._changed:
             self._running.updated.discard(world)
             episode = self._running.of_world[world]

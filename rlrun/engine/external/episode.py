@@ -22,7 +22,7 @@ def answered(answer: Answer) -> Future[Answer]:
 class Requests:
     """Sequence number and answer of the last request about an agent, an episode or a client.
 
-    They serve to detect repeated requests.
+    They make it possible to detect repeated requests.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Agent:
         asking: Future of the action for the agent's latest observation; None if the client has to send the next
             message.
         did: Action that the client chose itself for this observation; None if the server has to choose.
-        logged_actions: Number of actions so far that the client chose itself, other than by the policy's current
+        logged_actions: Number of actions so far that the client chose itself, without using the policy's current
             weights.
         is_living: Whether the world that receives the client's data has received an observation of the agent.
         has_ended: Whether the agent's episode has ended.

@@ -346,7 +346,7 @@ class Flow(Iterator[T_co]):
         ]
 
     def keep_spans(self) -> None:
-        """Starts to record the start and end of each operator call and of each wait, for a trace of the timing.
+        """Starts recording the start and end of each operator call and of each wait, for a trace of the timing.
 
         Each record takes about 120 bytes, so long runs should not record them.
         """

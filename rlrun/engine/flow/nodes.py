@@ -70,7 +70,7 @@ Polled = Delivered | Pending | Ended
 
 
 class Memory(Protocol):
-    """Interface of objects whose state checkpoints save, such as operators with state."""
+    """Interface of objects whose state is saved in checkpoints, such as operators with state."""
 
     @property
     def unsaved(self) -> str:
@@ -177,7 +177,7 @@ class OperatorNode(Node):
 
     Attributes:
         operator: The operator.
-        memory: The operator, as an object whose state checkpoints save; None for a stateless operator.
+        memory: The operator, as an object whose state is saved in checkpoints; None for a stateless operator.
         apply: Function applied to each item.
         pending: Function that returns the condition to wait for before an item is pulled; None if the operator is
             always ready.
@@ -260,7 +260,7 @@ class ForEach(OperatorNode):
         """Returns the operator's result for the next item of its input.
 
         For speed, `ForEach` and `ZipWithWorker` nodes directly upstream are applied here instead of being polled, and
-        one reading of the clock is both the end of an operator and the start of the next one.
+        one reading of the clock serves as the end of one operator and the start of the next.
         """
         chain = self._chain = self._chain or self._linked()
         node = chain[0]
@@ -442,7 +442,7 @@ class Duplicate(Node):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the longest of the copies' queues and the lengths of all; shorter queues are its last items."""
+        """Returns the longest of the copies' queues, and each queue's length; shorter queues hold its last items."""
         longest = max(self._waiting, key=lambda waiting: len(waiting))
         return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
 

@@ -11,7 +11,7 @@ Floats = NDArray[np.float32]
 
 
 FEW = 8
-"""Number of logits from which NumPy's sums along the last axis are faster than sums of columns."""
+"""Smallest number of logits for which NumPy's sum along the last axis is faster than a sum of columns."""
 
 
 def log_softmax(logits: Floats) -> Floats:

@@ -66,9 +66,10 @@ def final_values(
     """Returns the values from which truncated steps bootstrap, [T, B]; other entries are undefined.
 
     Args:
-        batch: Columns of a fragment: `values` [T + 1, B], and `finals`, a dict. It has the `index` [N] in T * B of each
-            known final observation, the observations `obs` [N, ...] and the recurrent `state` [N, S]. If steps were
-            dropped, it has the mask `before` [T, B] of steps whose final observation is in the next row.
+        batch: Columns of a fragment: `values` [T + 1, B], and `finals`, a dict. The dict holds the `index` [N], within
+            T * B, of each known final observation, the observations `obs` [N, ...] and the recurrent `state` [N, S]. If
+            steps were dropped, it also holds the mask `before` [T, B] of steps whose final observation is in the next
+            row.
         evaluate: Function from observations [N, ...], recurrent states [N, S] and episode starts [N] to values [N].
     """
     values: Tensor = batch["values"]

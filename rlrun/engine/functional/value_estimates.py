@@ -12,7 +12,7 @@ from rlrun.engine.functional.masked import masked_mean
 T = TypeVar("T")
 
 ROUNDING = 1e-12
-"""Bound on the variance that rounding gives constant numbers, relative to the squared mean."""
+"""Bound on the variance that constant numbers have due to rounding, relative to the squared mean."""
 
 
 def explained_variance(values: T, targets: T, valid: T) -> T:

@@ -53,7 +53,7 @@ class CapturedFunction:
 
 
 class Graphs:
-    """CUDA graphs of a policy's updates and steps; when there are too many, releases the one not used for longest.
+    """CUDA graphs of a policy's updates and steps; if there are too many, the least recently used one is released.
 
     A function runs eagerly if a graph cannot contain it, or if the GPU lacks the memory for its graph.
 
@@ -72,8 +72,8 @@ class Graphs:
 
         Args:
             key: The function and the shapes of its arguments.
-            capture: Captures the function.
-            what: The function in words, a plural, for messages.
+            capture: Function that captures the graph.
+            what: Description of the function's calls, a plural noun, for messages.
         """
         if key in self._captured:
             self._captured.move_to_end(key)
@@ -103,7 +103,7 @@ class Graphs:
 
 
 def of_list(function: Callable[..., list[Tensor]], *trees: Any) -> Callable[..., list[Tensor]]:
-    """Returns a function of the leaves of some trees, one after another, in the place of a function of these trees."""
+    """Converts a function of trees to a function of all their leaves, passed as separate arguments."""
 
     def of_leaves(*tensors: Tensor) -> list[Tensor]:
         rest = iter(tensors)

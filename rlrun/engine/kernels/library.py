@@ -1,4 +1,4 @@
-"""Loading of the C kernels, which are compiled once per machine; NumPy's BLAS computes their largest products."""
+"""Loads the C kernels, which are compiled once per machine; NumPy's BLAS computes their largest products."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def required_library(what: str, machine: str) -> ctypes.CDLL:
     """Loads the C kernels for a run that was started with them and cannot continue without them.
 
     Args:
-        what: What needs the kernels, for the message.
-        machine: Which machines need the kernels, for the message.
+        what: Beginning of the message, such as "updates of this run are computed".
+        machine: Verb for the machines that need the kernels, such as "learns".
 
     Raises:
         CompilerMissing: The kernels cannot be used on this machine.
@@ -178,18 +178,18 @@ def flags(version: str, machine: str) -> tuple[str, ...]:
 
 @cache
 def key() -> str:
-    """Returns the file name of the compiled kernels, a hash of all that they depend on.
+    """Returns the file name of the compiled kernels, a hash of everything that they depend on.
 
-    These are the source code, flags, compiler, processor, C library and BLAS.
+    It covers the source code, flags, compiler, processor, C library and BLAS.
     """
     return _hash(*_software(), processor(), blas())
 
 
 @cache
 def common_key() -> str:
-    """Returns a hash of all that results without BLAS depend on, on processors with fused multiply-add.
+    """Returns a hash of everything that results without BLAS depend on, on processors with fused multiply-add.
 
-    These are the source code, flags, compiler and C library.
+    It covers the source code, flags, compiler and C library.
     """
     return _hash(*_software())
 

@@ -1,4 +1,4 @@
-"""Recording of NumPy code as a list of calls on arrays of fixed shapes, which C kernels then run."""
+"""Records NumPy code as a list of calls on arrays of fixed shapes, which C kernels then run."""
 
 from __future__ import annotations
 

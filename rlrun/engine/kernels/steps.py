@@ -472,14 +472,14 @@ def write_elu(x: Array, positive: Array, out: Array) -> None:
 
 
 def write_elu_gradient(gradient: Array, x: Array, out: Array) -> None:
-    """Writes gradient * exp(min(x, 0)) to `out`, elementwise; it must not share memory with the gradient."""
+    """Writes gradient * exp(min(x, 0)) to `out`, elementwise; `out` must not share memory with the gradient."""
     np.minimum(x, 0, out=out)
     np.exp(out, out)
     np.multiply(out, gradient, out)
 
 
 def write_sigmoid(x: Array, out: Array) -> None:
-    """Writes 1 / (1 + exp(-x)) to `out`, elementwise; it is 0 where the exponential overflows."""
+    """Writes 1 / (1 + exp(-x)) to `out`, elementwise; the result is 0 where the exponential overflows."""
     np.negative(x, out)
     np.exp(out, out)
     np.add(out, 1, out)
@@ -487,14 +487,14 @@ def write_sigmoid(x: Array, out: Array) -> None:
 
 
 def write_sigmoid_gradient(gradient: Array, y: Array, out: Array) -> None:
-    """Writes gradient * (1 - y) * y to `out`, elementwise, for y = sigmoid(x); it must not share memory with either."""
+    """Writes gradient * (1 - y) * y to `out`, elementwise, for y = sigmoid(x); `out` must not share their memory."""
     np.subtract(1, y, out)
     np.multiply(out, y, out)
     np.multiply(out, gradient, out)
 
 
 def write_tanh_gradient(gradient: Array, y: Array, out: Array) -> None:
-    """Writes gradient * (1 - y^2) to `out`, elementwise, for y = tanh(x); it shares no memory with the gradient."""
+    """Writes gradient * (1 - y^2) to `out`, elementwise, for y = tanh(x); `out` shares no memory with the gradient."""
     np.multiply(y, y, out)
     np.subtract(1, out, out)
     np.multiply(out, gradient, out)
@@ -506,7 +506,7 @@ def write_argsort(x: Array, axis: int, out: Array) -> None:
 
 
 def write_places(bounds: Array, x: Array, side: Literal["left", "right"], out: Array) -> None:
-    """Writes to `out` the positions [...] at which numbers x [...] keep ascending bounds [M] sorted.
+    """Writes to `out` the positions [...] at which inserting numbers x [...] keeps the ascending bounds [M] sorted.
 
     Args:
         bounds: The bounds.
@@ -585,4 +585,4 @@ class NoKernel(Exception):
 
 
 class ReadByPython(NoKernel):
-    """Error for a loss that turns a tensor into a Python number, which no kernel can; the message says where."""
+    """Error for a loss that turns a tensor into a Python number, which no kernel can do; the message says where."""

@@ -43,7 +43,7 @@ LEAGUE_METRICS = (
 
 
 class League:
-    """League of policies in training: adds snapshots to the opponent pool, rates them by games, and picks opponents.
+    """League of policies in training: adds snapshots to the opponent pool, rates them in games, and picks opponents.
 
     A seat is a name in the policy mapping without a trained policy: frozen opponents act for its agents. The seat's
     lineup lists these opponents with their probabilities.
@@ -93,7 +93,7 @@ class League:
     def advance(self, iteration: int) -> None:
         """Adds snapshots of policies to the pool when they are due.
 
-        Each new one plays rating games against all others.
+        Each new snapshot plays rating games against all other opponents.
         """
         if iteration % self._settings.snapshot_every:
             return
@@ -221,7 +221,7 @@ UNKNOWN = 0.5
 def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
     """Returns the probabilities of opponents in prioritized fictitious self-play: strong ones are chosen more often.
 
-    p_i = (1 - w_i)^p / sum_j (1 - w_j)^p, of Vinyals et al. (2019), "Grandmaster level in StarCraft II using
+    p_i = (1 - w_i)^p / sum_j (1 - w_j)^p, from Vinyals et al. (2019), "Grandmaster level in StarCraft II using
     multi-agent reinforcement learning", Methods, f_hard; uniform if all win rates are 1.
 
     Args:

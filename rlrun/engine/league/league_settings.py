@@ -28,12 +28,12 @@ class SeatSettings(ConfigModel):
     scripted: dict[str, Fraction] = Field(default_factory=dict)
     """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name of a
     function from an observation to an action. Name can also be a class of such functions, created from a seed and
-    optional settings, as in minimax(depth=5). It is created again for each decision, so it has no memory. All other
-    episodes are against the pool."""
+    optional settings, as in minimax(depth=5). A new instance is created for each decision, so it has no memory. All
+    other episodes are against the pool."""
 
     checkpoints: dict[str, Fraction] = Field(default_factory=dict)
-    """Fractions of the episodes against policies of other runs, by checkpoint directory: PATH, or PATH:policy if it
-    holds several. They sample their actions, and use their saved observation filters."""
+    """Fractions of the episodes against policies of other runs, by checkpoint directory: PATH, or PATH:policy if the
+    checkpoint holds several. They sample their actions, and use their saved observation filters."""
 
     matchmaking: Matchmaking = "prioritized"
     """Sampling of past selves: `uniform`, or `prioritized`, which more often draws past selves that the policy rarely

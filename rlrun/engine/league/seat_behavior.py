@@ -101,9 +101,9 @@ class SeatBehavior:
     """Behavior policy of a league seat: in each slot and episode, a frozen opponent sampled from the lineup acts.
 
     When an agent's episode begins in a slot, an opponent is sampled for the slot with the lineup's probabilities. The
-    opponent acts until the episode ends, with unchanged weights, even if the pool changes. Opponents are sampled by the
-    fragment's pre-drawn noise, so that they do not depend on scheduling. Agents in the same env get independent
-    opponents.
+    opponent acts until the episode ends, with unchanged weights, even if the pool changes. Opponents are sampled with
+    the fragment's pre-drawn noise, so that the choice does not depend on scheduling. Agents in the same env get
+    independent opponents.
 
     Fragments are not learned from; only actions are recorded, so that a resume can replay them.
 
@@ -295,7 +295,7 @@ class _PolicyPlayer:
 
 
 class _ScriptPlayer:
-    """Opponent that acts by a script.
+    """Opponent whose actions are chosen by a script.
 
     Args:
         path: Name or import path of the opponent.

@@ -163,7 +163,7 @@ class DiskFull(OutOfResources):
 
 
 class RunTakenOver(RlrunError):
-    """Error for a process whose run another process has taken over, since this one did not renew its record."""
+    """Error for a process whose run another process has taken over, because this process did not renew its record."""
 
     exit_code = ExitCode.TAKEN_OVER
 

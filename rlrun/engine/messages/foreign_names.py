@@ -1,4 +1,4 @@
-"""Translation of names of other RL libraries (RLlib, Stable-Baselines3, CleanRL, Tianshou) to rlrun's.
+"""Translates names of other RL libraries (RLlib, Stable-Baselines3, CleanRL, Tianshou) to rlrun's names.
 
 The table of translations is `foreign_names.yaml` next to this file, which is read only for unknown names. Names in the
 table get no "did you mean" suggestion by spelling, which could be wrong.
@@ -61,7 +61,7 @@ class OtherAlgorithm:
     """Algorithm of another library, and the algorithm of rlrun that corresponds to it.
 
     Attributes:
-        advice: Message with the name to write instead, or that rlrun has no such algorithm.
+        advice: Message that gives the name to write instead, or says that rlrun has no such algorithm.
         ours: Name of rlrun's algorithm if it has the same settings; else "".
     """
 
@@ -128,7 +128,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Returns the dotted key of an experiment that replaces another library's setting, with equal values; "" if none.
+    """Returns the dotted experiment key that replaces another library's setting and takes the same values; "" if none.
 
     Args:
         name: Name of the setting in the other library.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SEPARATE_OPERATIONS = "updates run as separate torch operations"
-"""Beginning of messages about updates that are not translated, such as to C kernels."""
+"""Beginning of messages about updates that run neither as C kernels nor in another compiled form."""
 
 
 class SilentMessage(str):

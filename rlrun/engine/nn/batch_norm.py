@@ -17,7 +17,7 @@ AllReduceTensor = Callable[[Tensor], Tensor]
 """Function that sums a tensor over all data-parallel learners."""
 
 MOMENTUM = 0.01
-"""Fraction by which running statistics move towards a minibatch's."""
+"""Fraction by which running statistics move towards the statistics of a minibatch."""
 
 WARMUP = 100_000
 """Number of minibatches that are normalized only by their own statistics, before running statistics are used."""
@@ -63,8 +63,8 @@ class BatchNorm(nn.Module):
 
     Attributes:
         moved: Within `batch_statistics`, the running statistics updated by the minibatch, by name; else None.
-        all_reduce: Sums over data-parallel learners, whose shares then have the statistics of the whole minibatch; None
-            for a single learner.
+        all_reduce: Sums over data-parallel learners, so that statistics are those of the whole minibatch; None for a
+            single learner.
     """
 
     moved: dict[str, Tensor] | None

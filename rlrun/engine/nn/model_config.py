@@ -62,7 +62,8 @@ class GTrXLConfig(ConfigModel):
     heads: PositiveInt = 4
     """Number of attention heads per layer, a divisor of `core_width`."""
     memory_len: PositiveInt = 32
-    """Number of past steps that each layer attends to; the recurrent state, recorded at each step, grows with it."""
+    """Number of past steps that each layer attends to; the recurrent state recorded at each step grows in
+    proportion."""
 
 
 class ViewsConfig(ConfigModel):

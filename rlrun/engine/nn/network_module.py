@@ -212,7 +212,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class StateDependentStd(nn.Module):
-    """Log standard deviations that depend on the observation, for gSDE exploration; no gradient enters the features.
+    """Log standard deviations that depend on the observation, for gSDE exploration; the features get no gradient.
 
     The noise is a fixed function of the observation for several steps, which gives smooth motions, unlike independent
     noise. It is z E: the actor's last features z, [F], times a random matrix E, [F, D], of independent normal numbers

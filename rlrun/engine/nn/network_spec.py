@@ -207,7 +207,7 @@ class NetworkSpec:
         return tuple(head for tower in self.towers for head in tower.heads)
 
     def core_layers(self, tower: Tower) -> tuple[str, ...]:
-        """Names of a recurrent core's layers: input-to-hidden and hidden-to-hidden, or a transformer's only name."""
+        """Names of a recurrent core's layers: input-to-hidden and hidden-to-hidden, or one name for a transformer."""
         assert self.core is not None
         if self.core.kind == "gtrxl":
             return (f"{tower.prefix}gtrxl",)

@@ -1,4 +1,4 @@
-"""Choice of how a network encodes each entry of an observation space, from defaults and settings."""
+"""Chooses how a network encodes each entry of an observation space, from defaults and settings."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MOST_ONE_HOT_VALUES = 16
 """Maximum number of values of integers that are encoded as categories; integers with two values become 0 and 1."""
 
 MOST_SCALED_VALUES = 2**16
-"""Maximum number of values of integers that are scaled to 0..1; others count as unbounded, since they would hardly
-differ."""
+"""Maximum number of values of integers that are scaled to 0..1; integers with more values count as unbounded, since
+their scaled values would hardly differ."""
 
 ObservationTree = Any
 """Tree of `ObservationLeaf`: a leaf, or a dict or tuple of trees."""
@@ -86,7 +86,7 @@ def observation_leaves(
 
 
 def described_leaves(tree: ObservationTree) -> list[tuple[str, str]]:
-    """Returns pairs of all observation entries: the entry's path, and its encoding described in a few words."""
+    """Returns a pair for each observation entry: its path, and a short description of its encoding."""
     return [(path, leaf.describe()) for path, leaf in named_leaves(tree)]
 
 

@@ -2,7 +2,7 @@
 
 Source of GTrXL:
     Parisotto et al., "Stabilizing transformers for reinforcement learning", arXiv:1910.06764, section 3: layer
-    normalization before each submodule, a ReLU after it, and GRU-like gates. Attention is by relative positions (Dai et
+    normalization before each submodule, a ReLU after it, and GRU-like gates. Attention uses relative positions (Dai et
     al., arXiv:1901.02860, section 3.3).
 """
 

@@ -9,7 +9,8 @@ from typing import NoReturn
 from rlrun.engine.messages.errors import RlrunError
 
 listeners: list[Callable[[RlrunError], object]] = []
-"""Callbacks that receive the error before the process ends, in the ending thread; `--json` prints its document here."""
+"""Callbacks that receive the error before the process ends, in the thread that ends it; `--json` prints its output
+here."""
 
 
 def end_process(error: RlrunError) -> NoReturn:

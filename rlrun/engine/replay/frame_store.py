@@ -12,7 +12,7 @@ from rlrun.engine.replay.stores import Allocate, Indices, Store
 
 
 class FrameStore(Store):
-    """Stores frame stacks by their newest frames, and rebuilds a stack from the frames of preceding rows.
+    """Stores only the newest frame of each stack, and rebuilds a stack from the frames of preceding rows.
 
     Each written stack is compared with the preceding stack, shifted by one frame. Where they differ (an episode's first
     stack, or the first after a gap), the stack's older frames are stored too. Reads thus return exactly the written

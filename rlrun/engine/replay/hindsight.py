@@ -145,7 +145,7 @@ class Hindsight:
     def _terminated(
         self, stored: NDArray[np.bool_], achieved: NDArray[Any], former: NDArray[Any], goals: NDArray[Any]
     ) -> NDArray[np.bool_]:
-        """Whether steps terminate their episode for other goals, [N]: by these goals, or for other reasons."""
+        """Whether steps with replaced goals terminate their episode, [N], because of the goals or otherwise."""
         by_goal = self._goals.terminateds(achieved, goals)
         if by_goal is None:
             return stored

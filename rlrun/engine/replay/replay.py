@@ -21,7 +21,7 @@ Awaited = tuple[tuple[Any, ...], float]
 """Ray references and a deadline (`time.monotonic`) to wait for; no state changes before one of these is ready."""
 
 NOTHING_AWAITED: Awaited = ((), math.inf)
-"""What a replay awaits that needs no other process."""
+"""Value of `awaited` for a replay that needs no other process."""
 
 GIGABYTES = Metric("replay/gigabytes", "GB", "Memory or disk space allocated for the replay buffer")
 """Metric of every replay buffer."""
@@ -144,5 +144,5 @@ class ReplayFactory(Protocol):
             config: Settings of the replay.
             n_step: Length n of the n-step return, before bootstrapping.
             gamma: Discount factor.
-            sequences: Whether minibatches are of sequences, by a `SequenceReplayConfig`.
+            sequences: Whether minibatches consist of sequences; `config` must then be a `SequenceReplayConfig`.
         """

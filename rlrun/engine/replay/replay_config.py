@@ -27,7 +27,7 @@ class HindsightConfig(ConfigModel):
     strategy: Literal["future", "final", "episode"] = "future"
     """Goals of relabeled transitions: achieved later in the episode, at its end, or anywhere in it."""
     share: Fraction = 0.8
-    """Share of sampled transitions that are relabeled; k / (k + 1) in terms of the paper's k = 4."""
+    """Share of sampled transitions that are relabeled; in the paper, k / (k + 1) with k = 4."""
 
 
 class ReplayConfig(ConfigModel):
@@ -52,8 +52,8 @@ class ReplayConfig(ConfigModel):
     on_disk: NonEmptyText | None = None
     """Directory of memory-mapped files for the experience, deleted when the trial's process ends; null for memory."""
     save_in_checkpoints: Literal["auto"] | bool = "auto"
-    """Whether checkpoints include the experience, for bit-exact resumption. Without it, a resumed run collects
-    `learning_starts` steps again before learning. "auto" includes up to 500 MB."""
+    """Whether checkpoints include the experience, for bit-exact resumption. Without the experience, a resumed run
+    collects `learning_starts` steps again before learning. "auto" includes up to 500 MB."""
 
     def saves(self, num_bytes: int) -> bool:
         """Returns whether checkpoints include the stored experience, given its size in bytes."""
@@ -64,11 +64,11 @@ class SequenceReplayConfig(ReplayConfig):
     """Settings of a sequence replay for recurrent networks: sequence length, burn-in and overlap."""
 
     extra_columns: ClassVar[tuple[str, ...]] = ()
-    """Names of further columns [T, B] of fragments that sequences have."""
+    """Names of additional columns [T, B] of fragments that sequences include."""
 
     length: PositiveInt = 20
     """Sequence length of a recurrent network: steps in the loss, after burn-in."""
     burn_in: NonNegativeInt = 20
     """Burn-in of a recurrent network: steps before those in the loss, which only update the recurrent state."""
     stride: PositiveInt = 10
-    """Distance in steps between possible sequence starts for a recurrent network; below `length`, sequences overlap."""
+    """Steps between possible sequence starts for a recurrent network; sequences overlap if this is below `length`."""

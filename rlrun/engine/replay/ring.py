@@ -27,7 +27,7 @@ class Loan:
 
     Attributes:
         latest: By worker, the column `obs` of the last inserted fragment.
-        columns: Last columns lent.
+        columns: Most recently lent columns.
         row: Row in which the lent columns begin.
     """
 
@@ -173,7 +173,7 @@ class ReplayRing:
     def _continues(self, worker: int, cursor: Cursor, part: SampleBatch) -> bool | None:
         """Whether rows continue the stored episode: equal observations where they join; None if only some slots do.
 
-        A restarted env with an identical first observation cannot be told apart, not even by the policy.
+        A restarted env with an identical first observation is not recognized; even the policy sees no difference.
         """
         if not cursor.begun:
             return False

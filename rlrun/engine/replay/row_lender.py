@@ -1,4 +1,4 @@
-"""Lending of a replay buffer's rows: a worker's next fragment is recorded where it will be stored."""
+"""Lends a replay buffer's rows to a worker, which records its next fragment where it will be stored."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class RowLender:
             actions: The column `actions` of that fragment, [T, B, ...].
 
         Returns:
-            The columns `LENT`, of which `obs` has T + 1 rows and the first one set, and the indices that can no longer
-            be sampled. None if the rows wrap around, if that fragment was not the last one inserted, or if a column is
+            The columns `LENT` (`obs` has T + 1 rows, the first of which is set), and the indices that can no longer be
+            sampled. None if the rows wrap around, if that fragment was not the last one inserted, or if a column is
             stored in a different form.
         """
         streams, loan = self._ring.streams, self._ring.loan

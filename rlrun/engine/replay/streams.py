@@ -84,7 +84,8 @@ class Streams:
 
     Attributes:
         shared: By worker, the write position that all of its env slots share; None once they have separate ones.
-        num_written: Number of entries that have been written, if there is only one worker: the indices below it.
+        num_written: Number of entries that have been written, if there is only one worker; their indices are 0 to
+            `num_written` - 1.
     """
 
     def __init__(self, num_workers: int, rows: int, num_slots: int, reach: int) -> None:

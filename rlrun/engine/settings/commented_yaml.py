@@ -101,7 +101,7 @@ def _fixed_lines(model: type[ConfigModel], indent: str) -> Iterator[str]:
 
 
 def _written(value: Any) -> Any:
-    """Returns a value as a user would write it in a spec; of a section, only the keys that differ from its defaults."""
+    """Returns a value as a user would write it in a spec; for a section, only keys that differ from the defaults."""
     return dict(value.__repr_args__()) if isinstance(value, ConfigModel) else value
 
 

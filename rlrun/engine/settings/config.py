@@ -129,7 +129,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
     @model_validator(mode="before")
     @classmethod
     def _convert(cls, data: Any) -> Any:
-        """Converts lists to tuples and whole floats to ints, and completes sections by their defaults."""
+        """Converts lists to tuples and whole floats to ints, and completes sections with their defaults."""
         if not isinstance(data, Mapping):
             return data
         fields = cls.model_fields
@@ -259,14 +259,15 @@ class Cosine(ConfigModel):
 
 Schedule = Annotated[NonNegativeFloat | Points | Cosine, AfterValidator(_ascending)]
 """Type of a schedule over env steps: a constant, or points ``[[env_steps, value], ...]`` with linear interpolation
-between and constant values outside of them; ``{cosine: [[env_steps, value], ...]}`` interpolates by half a cosine.
+between the points and constant values outside; ``{cosine: [[env_steps, value], ...]}`` interpolates by half a cosine.
 Values are never negative."""
 
 
 class AdaptiveRate(ConfigModel):
     """Settings of a learning rate that adapts to the KL divergence of the policy from the one before the update.
 
-    It is divided by 1.5 above twice the target, and multiplied by 1.5 below half of the target.
+    The rate is divided by 1.5 if the divergence exceeds twice the target, and multiplied by 1.5 if it is below half the
+    target.
     """
 
     adaptive_kl: PositiveFloat

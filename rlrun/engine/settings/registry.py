@@ -1,4 +1,4 @@
-"""Import of the objects that specs name: built-in algorithms, entry points, import paths.
+"""Imports the objects that specs name: built-in algorithms, entry points, import paths.
 
 An import path has the form ``package.module:Name``. If a user's module raises during import, the user sees the module's
 traceback. Only a missing module or name counts as a mistake in the spec.

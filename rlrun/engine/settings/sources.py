@@ -1,4 +1,4 @@
-"""Digests of users' own modules that settings name by import path, which tell whether these have changed."""
+"""Digests of the users' own modules that settings name by import path, to detect changes in these modules."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_]\w*(\.\w+)*):[A-Za-z_]")
 
 
 def note(name: str) -> None:
-    """Notes the digest of a module from which an object has been imported, unless it is an installed one.
+    """Notes the digest of a module from which an object has been imported, unless the module is an installed one.
 
-    Modules that this module imports are not looked at.
+    Modules that it imports are ignored.
     """
     if digest := _digest(sys.modules[name]):
         OWN_SOURCES[name] = digest
@@ -42,7 +42,7 @@ def changed_files(recorded: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def named_modules(settings: Any) -> Iterator[str]:
-    """Yields the modules of the import paths in settings, plain data whose keys name hooks and opponents."""
+    """Yields the modules of all import paths in settings (plain data); keys name hooks and opponents."""
     if isinstance(settings, Mapping):
         settings = [*settings, *settings.values()]
     if isinstance(settings, list | tuple):
@@ -54,7 +54,7 @@ def named_modules(settings: Any) -> Iterator[str]:
 
 @cache  # a file that is edited after its import is not the one that runs
 def _digest(module: ModuleType) -> str:
-    """Returns the digest of a module's file; "" for a script that runs, and for an installed module."""
+    """Returns the digest of a module's file; "" for the running script and for installed modules."""
     file = _file(module)
     if file is None or module.__name__ == "__main__" or is_installed(str(file)):
         return ""

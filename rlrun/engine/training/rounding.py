@@ -1,4 +1,4 @@
-"""Rounding of a training in C kernels: what it depends on, as expected from settings and as recorded in checkpoints."""
+"""Dependence of a training's rounding in C kernels on processor and BLAS: predicted from settings, and recorded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kernels_record(running: RunningTraining, policies: Policies) -> dict[str, An
     """Returns manifest entries of a training whose updates run in C kernels.
 
     `kernels` is a hash of everything that the kernels' rounding depends on. `depends_on_processor` is the reason why
-    this includes processor and BLAS, "" if it does not.
+    processor and BLAS are included, or "" if they are not.
     """
     reason = dependence_on_processor(running, policies)
     return {"kernels": key() if reason else common_key(), "depends_on_processor": reason}
@@ -49,8 +49,8 @@ def has_other_rounding(recorded: object) -> bool:
 def dependence_on_processor(running: RunningTraining, policies: Policies) -> str:
     """Returns the reason why networks and updates of a training depend on processor and BLAS; "" if they do not.
 
-    They do not if C kernels compute everything, and no product is so large that the BLAS computes it. Computations that
-    have not run yet count as a reason, and so does users' code.
+    There is no dependence if C kernels compute everything, and no matrix product is large enough to be left to the
+    BLAS. Computations that have not run yet count as a reason, and so does users' code.
 
     Args:
         running: A training whose updates run in C kernels.
@@ -67,7 +67,7 @@ def dependence_on_processor(running: RunningTraining, policies: Policies) -> str
 
 
 def expected_dependence(policies: Policies, spaces: Mapping[str, Spaces]) -> str:
-    """Returns the reason why networks and updates will depend on processor and BLAS, as far as settings show.
+    """Returns the reason why networks and updates will depend on processor and BLAS, as far as the settings show.
 
     Args:
         policies: Policies of a training that has not started.
@@ -122,7 +122,7 @@ def _outside_kernels(behavior: object) -> str:
 
 
 def _networks(behavior: BehaviorPolicy) -> Iterator[ActingNetwork | None]:
-    """Yields the networks with which a policy collects; None for a recorder that may run others."""
+    """Yields the networks that a policy uses to collect experience; None for a recorder that may run other networks."""
     collector = behavior.collector
     yield collector.collecting
     if type(collector.recording) is LogProbsAndValues:

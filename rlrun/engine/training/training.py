@@ -58,7 +58,7 @@ class Training:
         actions: Whether `act` and `evaluate` choose the most likely actions (greedy), or sample them as in training
             (sampled); stored in checkpoints.
         total_env_steps: Planned env steps (or SGD steps, for offline training) of all runs that share compiled updates,
-            if known. Updates are compiled if this saves time over so many steps.
+            if known. Updates are compiled if this saves time over that many steps.
         announce: Callback for messages before slow operations.
 
     Attributes:
@@ -67,7 +67,7 @@ class Training:
 
     Raises:
         SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
-        EnvError: A function that creates the env raised.
+        EnvError: A function that creates the env raised an exception.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Training:
             path: The checkpoint's directory.
             env: Replacement of the saved environment; an id or an object keeps the other settings, such as `kwargs`.
             eval_env: The environment of evaluations; None for the saved one.
-            trained_by: Class that the saved algorithms must have.
+            trained_by: Class of which the saved algorithms must be instances.
             trust: Whether to allow code and files that are not on the list of harmless ones.
             eager: Whether a run that started with compiled updates may continue without them.
             for_training: Whether the training will continue or be saved. If False, it can only act and evaluate, no

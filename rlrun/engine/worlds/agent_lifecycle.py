@@ -1,4 +1,4 @@
-"""Check of a multi-agent env in random episodes: when agents appear and end, and whether rewards are lost."""
+"""Checks a multi-agent env in random episodes: when agents appear and end, and whether rewards are lost."""
 
 from __future__ import annotations
 

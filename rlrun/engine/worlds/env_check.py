@@ -1,4 +1,4 @@
-"""Check of an env in a rollout with random actions; each finding explains its effect on training."""
+"""Checks an env in a rollout with random actions; each finding explains its effect on training."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_by_stepping(
         slots: Number of slots (simultaneous agents) per world, by policy; by default the number of possible agents.
         steps: Total number of env steps.
         seed: Root seed of the episodes.
-        begin: Called at the start of each stage of the check, with a few words about it.
+        begin: Callback at the start of each stage of the check, with a short description of the stage.
 
     Returns:
         Findings, in the order in which the user should read them.
@@ -140,7 +140,7 @@ def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterat
 
 
 def _slots(policy: str, slots: int, most: int) -> EnvFinding:
-    """Returns the finding on a policy's number of slots per world, compared with the most agents alive at a time."""
+    """Returns the finding on a policy's number of slots per world, compared with the most agents at a time."""
     if most and 2 * most < slots:
         reason = "empty slots cost memory, and count as rows of a batch"
         advice = f"set policies.{policy}.slots: {most + 1}, unless better policies keep more agents alive"
@@ -212,7 +212,7 @@ def _seeds(config: EnvConfig, repeated: VectorWorld, other: VectorWorld, played:
 
 
 def _starts_between_numbers(played: RandomRollout) -> bool:
-    """Whether the first state contains fractions, as a random one does; whole numbers may be a fixed start."""
+    """Whether the first state contains fractions, as random states do; whole numbers may be a fixed start."""
     first = [leaf for own in played.policies.values() for leaf in leaves(own.observations[:1])]
     return any(np.issubdtype(np.asarray(leaf).dtype, np.floating) and (np.asarray(leaf) % 1).any() for leaf in first)
 
@@ -232,7 +232,7 @@ def _first_difference(worlds: VectorWorld, played: RandomRollout) -> int | None:
 
 
 def _replay(config: EnvConfig, worlds: VectorWorld, played: RandomRollout) -> Iterator[EnvFinding]:
-    """Yields the finding on exact resume: fresh worlds are restored to the final places by replaying actions."""
+    """Yields the finding on exact resume: fresh worlds are restored to the final positions by replaying actions."""
     kind, slots, actions = (
         ("world", "worlds", "joint actions") if config.has_many_agents else ("env", "env slots", "actions")
     )

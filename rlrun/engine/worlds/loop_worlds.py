@@ -34,8 +34,8 @@ class LoopWorlds:
     checked.
 
     A reward that an agent receives before its first observation is credited in the step of that observation. A reward
-    after its end is discarded and counted, since it does not belong to a later agent with the same id. An agent whose
-    first observation is its final one never acts, and receives no slot. Each possible agent has a home slot, used
+    after the agent's end is discarded and counted, since it does not belong to a later agent with the same id. An agent
+    whose first observation is its final one never acts, and receives no slot. Each possible agent has a home slot, used
     whenever that slot is free; other agents receive the lowest free slot.
 
     Args:
@@ -140,7 +140,7 @@ class LoopWorlds:
     def owners(self, policy: str) -> Sequence[str]:
         """Returns the id of the current or latest agent in each of a policy's B slots, [B].
 
-        "" if a slot had no agent yet.
+        The id is "" if a slot has had no agent yet.
         """
         return self._policies[policy].owners
 

@@ -34,7 +34,7 @@ def check_world(config: EnvConfig) -> None:
     """Validates a world's config without creating the world: names, packages, wrappers, keyword arguments.
 
     Raises:
-        UsageError: A name or a keyword argument does not exist; the message names the nearest.
+        UsageError: A name or a keyword argument does not exist; the message names the most similar one.
         EnvironmentUnusable: A package is not installed; the message names the pip command.
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
@@ -47,7 +47,7 @@ def game_of(config: EnvConfig) -> ArrayGame | None:
     Raises:
         UsageError: A name or a keyword argument does not exist.
         EnvironmentUnusable: A package is not installed, or the object is not a multi-agent env.
-        EnvError: The world's own code raised.
+        EnvError: The world's own code raised an exception.
     """
     return kind_of(config).game(config)
 
@@ -79,7 +79,7 @@ def make_vector_world(
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent has no policy.
         EnvironmentUnusable: A package is not installed, or the env has no supported form.
-        EnvError: The world's own code raised.
+        EnvError: The world's own code raised an exception.
     """
     return kind_of(config).make(
         config, num_worlds, seeds, mapping, slots, first_episodes, lessons, with_states=with_states
@@ -92,7 +92,7 @@ def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, S
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent has no policy.
         EnvironmentUnusable: A package is not installed, or the env has no supported form.
-        EnvError: The world's own code raised.
+        EnvError: The world's own code raised an exception.
     """
     return kind_of(config).spaces(config, mapping)
 
@@ -106,6 +106,6 @@ def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
     Raises:
         UsageError: A name or a keyword argument does not exist.
         EnvironmentUnusable: A package is not installed, or the env has no supported form.
-        EnvError: The world's own code raised.
+        EnvError: The world's own code raised an exception.
     """
     return kind_of(config).agents(config)

@@ -159,7 +159,7 @@ def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int
     Raises:
         UsageError: A name or a keyword argument does not exist.
         EnvironmentUnusable: A package is not installed, or the object is not a multi-agent env.
-        EnvError: The world's own code raised.
+        EnvError: The world's own code raised an exception.
     """
     if config.external is not None:
         of_clients: World = load_internal(PARTS["client world"])(config.external)
@@ -278,7 +278,7 @@ def _factory(config: EnvConfig) -> Callable[..., Any]:
 
 
 def as_world(world_id: str, made: Any) -> World:
-    """Converts an object that a factory returned to a `World`; a PettingZoo env is wrapped in an adapter."""
+    """Converts a factory's result to a `World`; a PettingZoo env is wrapped in an adapter."""
     if isinstance(made, World):
         return made
     if any(base.__module__.partition(".")[0] == "pettingzoo" for base in type(made).__mro__):

@@ -66,7 +66,7 @@ class PolicyMapping:
 
         Raises:
             UsageError: No pattern matches the agent, or the function does not return a policy's name.
-            TrainingFailed: The function raises.
+            TrainingFailed: The function raises an exception.
         """
         key = (agent, 0 if self._function is None else episode)
         policy = self._known.get(key)
@@ -81,7 +81,7 @@ class PolicyMapping:
 
         Raises:
             UsageError: No pattern matches an agent, or the function returns an unknown name.
-            TrainingFailed: The function raises.
+            TrainingFailed: The function raises an exception.
         """
         seatings = []
         for episode in range(1 if self._function is None else _EPISODES_LOOKED_AT):

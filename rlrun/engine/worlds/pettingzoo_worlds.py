@@ -218,7 +218,7 @@ class _AgentSpaces:
 def _without_order_checks(env: Any) -> Any:
     """Removes the `OrderEnforcingWrapper` inside a ParallelEnv converted from an AECEnv, in place.
 
-    A running world calls reset and step in order. The wrapper's checks take a third of the step time of MPE's worlds.
+    rlrun always calls `reset` and `step` in order. The wrapper's checks take a third of the step time of MPE's worlds.
     """
     conversions = importlib.import_module("pettingzoo.utils.conversions")
     wrappers = importlib.import_module("pettingzoo.utils.wrappers")

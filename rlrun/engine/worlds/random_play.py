@@ -52,7 +52,7 @@ class ShownToPolicy:
     def ends(self) -> str:
         """Returns a summary of the finished episodes: number, range of lengths, terminations, truncations.
 
-        "" if none.
+        The result is "" if there are none.
         """
         if not self.lengths:
             return ""

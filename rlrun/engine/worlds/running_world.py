@@ -101,7 +101,7 @@ class RunningWorld:
         """Starts the episode of a given position, and fully validates the return values of the world's `reset`.
 
         Raises:
-            EnvError: The world raised, or returned an invalid value.
+            EnvError: The world raised an exception, or returned an invalid value.
         """
         self._begin(place)
         try:
@@ -126,7 +126,7 @@ class RunningWorld:
             closely: Whether to validate all return values, not only the cheap checks of each step.
 
         Raises:
-            EnvError: The world raised, or returned an invalid value.
+            EnvError: The world raised an exception, or returned an invalid value.
         """
         for seat in self._ended:
             self._policies[seat.policy].free(self._number, seat.index)
@@ -155,7 +155,7 @@ class RunningWorld:
         """Returns the world's global state, a vector of D numbers, [D].
 
         Raises:
-            EnvError: The world raised, or returned a state outside its `state_space`.
+            EnvError: The world raised an exception, or returned a state outside its `state_space`.
         """
         try:
             state = self._world.state()
@@ -180,7 +180,7 @@ class RunningWorld:
         """Renders the world as an RGB image [height, width, 3]; None without rendering.
 
         Raises:
-            EnvError: The world raised.
+            EnvError: The world raised an exception.
         """
         try:
             return self._world.render()

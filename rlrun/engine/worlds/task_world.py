@@ -1,4 +1,4 @@
-"""Multi-task envs with many agents: each episode's task is sampled by the episode's seed or set by a curriculum."""
+"""Multi-task envs with many agents: each episode's task is sampled with the episode's seed or set by a curriculum."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TaskWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Resets the world to an episode with the task sampled by the seed."""
+        """Resets the world to an episode whose task is sampled with the seed."""
         kwargs = self._episodes.begin(seed)
         self._refuse_options()
         self._take(kwargs)

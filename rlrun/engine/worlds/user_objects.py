@@ -109,7 +109,7 @@ def _title(found: object) -> str:
 
 
 def _is_pettingzoo(kind: type) -> bool:
-    """Whether a class is one of PettingZoo's envs, without importing PettingZoo for others."""
+    """Whether a class is one of PettingZoo's envs, without importing PettingZoo for other classes."""
     if not any(base.__module__.partition(".")[0] == "pettingzoo" for base in kind.__mro__):
         return False
     pettingzoo = importlib.import_module("pettingzoo")
@@ -137,7 +137,7 @@ class _BorrowedVector:
 
 
 class _BorrowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """User's env, which rlrun steps and does not close."""
+    """User's env, which rlrun steps but does not close."""
 
     @override
     def close(self) -> None:
@@ -145,7 +145,7 @@ class _BorrowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
 
 
 class _BorrowedVectorEnv(VectorWrapper):  # type: ignore[misc]  # gymnasium is not type-checked
-    """User's vector env, which rlrun steps and does not close."""
+    """User's vector env, which rlrun steps but does not close."""
 
     @override
     def close(self, **kwargs: Any) -> None:
@@ -153,7 +153,7 @@ class _BorrowedVectorEnv(VectorWrapper):  # type: ignore[misc]  # gymnasium is n
 
 
 class _BorrowedWorld(WrappedWorld):
-    """User's world, which rlrun steps and does not close."""
+    """User's world, which rlrun steps but does not close."""
 
     @override
     def array_game(self) -> ArrayGame | None:

@@ -116,14 +116,14 @@ class VectorWorld(Protocol):
             actions: Raw env actions by policy, arrays [B, ...]; ignored for slots that do not act.
 
         Raises:
-            EnvError: A world raised, or returned something outside its agents' spaces.
+            EnvError: A world raised an exception, or returned a value outside its agents' spaces.
         """
         ...
 
     def owners(self, policy: str) -> Sequence[str]:
         """Returns the id of the current or latest agent in each of a policy's B slots, [B].
 
-        "" if a slot had no agent yet.
+        The id is "" if a slot has had no agent yet.
         """
         ...
 
@@ -150,7 +150,7 @@ class VectorWorld(Protocol):
             Step result, and per world whether the restore was exact; if not, the world starts its next episode.
 
         Raises:
-            EnvError: A world raised, or returned a value outside its agents' spaces.
+            EnvError: A world raised an exception, or returned a value outside its agents' spaces.
         """
         ...
 

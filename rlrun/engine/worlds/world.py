@@ -54,7 +54,7 @@ class World(ABC):
         possible_agents: Ids of agents, at least one of each type, such as hunter and prey; others may appear as well.
         state_space: Space of the global state, for centralized critics; None if there is no state.
         replays: Whether a resume may replay logged actions in the world, to return to its position. False if this would
-            do harm, as with a live simulator or a robot; its episodes then start over.
+            do harm, as with a live simulator or a robot; a resume then starts new episodes.
     """
 
     replays: bool = True
@@ -64,7 +64,7 @@ class World(ABC):
 
     @property
     def unwrapped(self) -> Any:
-        """The object inside all wrappers and adapters, such as a PettingZoo env; the world itself without any."""
+        """The object inside all wrappers and adapters, such as a PettingZoo env; the world itself if there are none."""
         return self
 
     @abstractmethod

@@ -192,8 +192,8 @@ class BlackDeath(WrappedWorld):
 
     Like SuperSuit's `black_death`: all `possible_agents` are always present, and end with the world's episode. Agents
     that are not yet born also have zeros. Action masks of ended or unborn agents allow all actions. At the world's end,
-    living agents that are not terminated are truncated, and all others are terminated. The infos that agents returned
-    at their ends are returned at that time.
+    living agents that are not terminated are truncated, and all others are terminated. The agents' final infos are also
+    returned then.
 
     Raises:
         EnvironmentUnusable: The world's agents take turns.
@@ -363,7 +363,7 @@ def _black(space: Space[Any]) -> Any:
 
 
 def _widest(spaces: Sequence[Space[Any]]) -> Box:
-    """Returns the smallest Box for zero-padded observations of all spaces."""
+    """Returns the smallest Box that holds the zero-padded observations of all spaces."""
     if not all(isinstance(space, Box) for space in spaces) or len({len(space.shape) for space in spaces}) > 1:
         raise EnvironmentUnusable(
             f"PadSpaces needs Box observations with the same number of axes, not {spaces[0]} and others"
@@ -407,7 +407,7 @@ def _padded_parts(observations: Sequence[Space[Any]]) -> dict[str, Any]:
 
 
 def _widest_action(spaces: Sequence[Space[Any]]) -> Box:
-    """Returns the smallest Box for padded actions of all spaces, each in the leading entries of every axis.
+    """Returns the smallest Box that holds padded actions of all spaces, each in the leading entries of every axis.
 
     Each entry has the bounds of the agents whose action spaces include it, which must be equal: policies act in units
     of these bounds.

@@ -18,7 +18,7 @@ Ray has the same limit.
 """
 
 YIELDED_NICENESS = 4
-"""Niceness added to a worker's: Ray starts actors at 15, so the sum is 19, the maximum."""
+"""Amount added to a worker's niceness: Ray starts actors at 15, so the sum is 19, the maximum."""
 
 
 class LeaveOnWorker(Operator):

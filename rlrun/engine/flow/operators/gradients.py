@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Gradients(TypedDict):
-    """Gradient that an A3C worker computed, as a message with plain data for checkpoints.
+    """Gradient computed by an A3C worker, sent as plain data that checkpoints can store.
 
     Attributes:
         sums: Gradients, statistics and step counts of the losses, as `Learner.gradients` returns them.

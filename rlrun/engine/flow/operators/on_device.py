@@ -77,7 +77,7 @@ def on_device(operator: Any, name: str, algorithm: str) -> Any:
     """Returns an operator's counterpart for batches of tensors.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The operator has no counterpart.
     """
     place = f"{type(operator).__module__}:{type(operator).__qualname__}"
     if isinstance(operator, MergeFilters) or place in UNCHANGED:
@@ -203,7 +203,7 @@ class ValuesOnDevice(Operator):
 
 
 class BroadcastOnDevice(Operator):
-    """Sends statistics to the worker, which acts by the learner's own parameters; see `BroadcastWeights`."""
+    """Sends statistics to the worker, which acts with the learner's own parameters; see `BroadcastWeights`."""
 
     def __init__(self, sibling: BroadcastWeights) -> None:
         self.trainee = sibling.trainee

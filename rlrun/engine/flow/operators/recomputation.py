@@ -19,7 +19,7 @@ RESULTS = ("advantages", "value_targets")
 """Names, or suffixes of names, of the recomputed columns."""
 
 FOR_ROWS = ("valid", "terminateds", "truncateds", "state")
-"""Names of the columns by which steps are arranged in rows."""
+"""Names of the columns that determine how steps are arranged in rows."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class RecomputedAdvantages:
     A recurrent network runs over each whole fragment, from the state recorded at the fragment's first step.
 
     Attributes:
-        batch: Batch [T, B] with advantages, as before the first epoch.
+        batch: Batch [T, B] with the advantages of the first epoch.
         operators: Operators that add the advantages to a batch with `values` [T + 1, B], in order.
         arrange: Function that arranges a batch [T, B] in the learner's rows [S, L].
 

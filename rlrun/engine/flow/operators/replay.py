@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
 LOOK_EVERY_S = 0.005
-"""Seconds between polls of busy workers while minibatches are ready: a poll costs a good part of a small SGD step."""
+"""Seconds between polls of busy workers while minibatches are ready: a poll takes much of the time of a small SGD
+step."""
 
 
 class StoreToReplay(StatefulOperator):
@@ -92,7 +93,7 @@ class StoreToReplay(StatefulOperator):
 
 
 class NormalizeObservations(Operator):
-    """Normalizes a minibatch's raw observations by the policy's running mean and variance."""
+    """Normalizes a minibatch's raw observations with the policy's running mean and variance."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 CLIP = 5.0
-"""Clipping bound of normalized inputs of curiosity's networks."""
+"""Clipping bound for the normalized inputs of the curiosity networks."""
 
 
 class LagrangianAdvantages(StatefulOperator):
-    """Combines reward and cost advantages by a Lagrange multiplier, which adapts so that costs meet a limit.
+    """Combines reward and cost advantages with a Lagrange multiplier, which adapts so that costs meet a limit.
 
     The combined advantages are (A - m * C) / (1 + m), with reward advantages A, cost advantages C and multiplier m.
 

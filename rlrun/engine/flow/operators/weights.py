@@ -44,7 +44,7 @@ class BroadcastWeights(Operator):
 class SendWeights(StatefulOperator):
     """Sends the current weights to the worker that delivered the item; takes pairs (worker index, item).
 
-    A resumed run starts all workers with the current weights, and sends later weights at the same items as an
+    A resumed run starts all workers with the current weights, and sends later weights after the same items as an
     uninterrupted run.
 
     Args:

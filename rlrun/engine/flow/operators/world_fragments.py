@@ -39,8 +39,8 @@ class JoinFragments(StatefulOperator):
 
     Args:
         fragments: Number of fragments to join.
-        normalized: Whether observations are normalized, by other statistics in each fragment; the ends of fragments
-            then cannot be compared, and no fragment is dropped.
+        normalized: Whether observations are normalized, with different statistics in each fragment; the ends of
+            fragments then cannot be compared, and no fragment is dropped.
     """
 
     def __init__(self, fragments: int, *, normalized: bool) -> None:

@@ -49,7 +49,8 @@ REPLAY_METRICS = (*StoreToReplay.declared_metrics, *TrainOnMinibatch.declared_me
 """Metrics of dataflows that store fragments in a replay buffer and learn from its minibatches."""
 
 MOST_TOGETHER = 16
-"""Maximum number of minibatches that are sampled and learned from in one call; more save no time but take memory."""
+"""Maximum number of minibatches that are sampled and learned from in one call; larger numbers take more memory without
+saving time."""
 
 
 def replay_updates(

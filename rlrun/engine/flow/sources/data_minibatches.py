@@ -235,7 +235,7 @@ class ViewedSet(DataSet):
         """Returns one part of the view: the values of the last rows up to each row, oldest first, [N, K, ...].
 
         Args:
-            name: The part. Frames include a row's own observation, actions and rewards are those before it.
+            name: The part. Frames include a row's own observation; actions and rewards are those before the row.
             nothing: The part's padding, [K, ...].
             rows: Rows of the set, [N].
             firsts: First row of each row's episode, [N].

@@ -16,7 +16,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class StatefulSource(Iterator[T_co], ABC):
-    """Base class of iterators that serve as the source of a flow, and whose position checkpoints save.
+    """Base class of iterators that serve as the source of a flow, and whose position is saved in checkpoints.
 
     Printing a plan creates the iterator too, so it should not open files before the first item is pulled.
 
@@ -86,7 +86,7 @@ class ItemSource(Source):
 
 
 class StatefulItems(ItemSource):
-    """Source of a dataflow: delivers the items of an iterator (`StatefulSource`) whose position checkpoints save."""
+    """Source of a dataflow: delivers the items of a `StatefulSource`, whose position is saved in checkpoints."""
 
     def __init__(self, source: StatefulSource[object]) -> None:
         super().__init__(source, type(source).__name__, source.settings())

@@ -33,13 +33,13 @@ def replay_minibatches(
 
     Args:
         replay: The replay buffer.
-        trainee: The policy in training, by whose step counts the replay buffer's schedules are evaluated.
+        trainee: The policy in training, whose step counts determine the values of the replay buffer's schedules.
         minibatch_size: Rows in each minibatch.
         training_intensity: Minibatches per step stored after `learning_starts`.
         learning_starts: Number of steps stored before the first minibatch.
         normalize_observations: Whether observations, stored raw, are normalized by their running mean and variance.
         at_most: Maximum number of minibatches in an item, whose rows are concatenated.
-        unread: Whether items are passed to the learner unread, which may then draw and read the rows itself.
+        unread: Whether items are passed unread to the learner, which may then draw and read the rows itself.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)
     is_unread = unread and not normalize_observations
@@ -57,7 +57,7 @@ class ReplayMinibatches(Source):
         minibatch_size: Rows in each minibatch.
         ratio: Replay ratio that limits the number of minibatches.
         at_most: Maximum number of minibatches in an item.
-        unread: Whether items are passed to the learner unread, which may then draw and read the rows itself.
+        unread: Whether items are passed unread to the learner, which may then draw and read the rows itself.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Use of a training's current weights: actions for observations, evaluation episodes, and games."""
+"""Acting, evaluation and games with a training's current weights."""

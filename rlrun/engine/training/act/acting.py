@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 OTHER_KIND_PART = 4
-"""Divisor of an evaluation's number of episodes that gives the number of episodes with the other kind of actions."""
+"""An evaluation is repeated with the other kind of actions for its number of episodes divided by this number."""
 
 FEWEST_OF_OTHER_KIND = 5
-"""Minimum number of evaluation episodes with the other kind of actions."""
+"""Minimum number of episodes that are repeated with the other kind of actions."""
 
 
 class Acting:
@@ -130,8 +130,8 @@ class Acting:
 
         Raises:
             SpecError: `env` is invalid; the error lists all mistakes.
-            UsageError: The policy does not fit the environment, there is none, or it is an object that the training is
-                stepping.
+            UsageError: The policy does not fit the environment, there is no environment, or the environment is an
+                object that the training is stepping.
         """
         described, policies = self._description, self._description.policies
         with described.hangs_fail():

@@ -168,7 +168,7 @@ class ActingPolicy:
         prev_reward: float = 0.0,
         prev_action: Any = None,
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the action for one observation and the policy's memory of the episode, an argument of the next call.
+        """Returns the action for one observation, and the policy's memory of the episode for the next call.
 
         The memory is plain data: the recurrent state, and the past observations, actions and rewards that are inputs of
         the network (setting `model.views`). With separate memories, any number of episodes can run in parallel.

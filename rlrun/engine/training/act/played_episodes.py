@@ -1,4 +1,4 @@
-"""Playing of a policy's episodes step by step, for rendering; an evaluation with the same seed has equal episodes."""
+"""Plays a policy's episodes step by step, for rendering; an evaluation with the same seed plays the same episodes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def played(
     Args:
         policy: The policy.
         config: Settings of the env.
-        env: The env, which is left open.
+        env: The env; the caller closes it.
         episodes: Number of episodes.
         seed: Seed of the episodes; an evaluation with the same seed plays the same episodes.
         actions: Whether actions are greedy or sampled; None for the policy's default.

@@ -205,7 +205,7 @@ def _trial_hooks(
 
 
 def _collecting(policy: Policy, update_executor: UpdateExecutor) -> WorkerBehavior:
-    """Creates the behavior by which workers collect experience, in C kernels if updates run in them."""
+    """Creates the behavior with which workers collect experience; it uses C kernels if parameter updates do."""
     behavior = policy.behavior()
     if update_executor == "c":
         behavior.collector.collect_by(load_internal(PARTS["acting in kernels"]))
@@ -346,7 +346,7 @@ class _TraineeFactory:
     ) -> Trainee:
         """Creates the trainee, with its view of the workers and its clock of scheduled settings.
 
-        Its replay buffer adds itself to the lenders of a worker in this process.
+        If a worker runs in this process, the replay buffer adds itself to `lenders`, to lend the worker memory.
         """
         config, start_learner = self.algorithm.config, self.start_learner
         env = self.factory.env

@@ -74,7 +74,7 @@ def served_policies(
 
 
 def _at_server(policy: str, networks: list[ActingNetwork], network: ActingNetwork) -> ServedNetwork:
-    """Adds a network to the server's; returns its replacement at the workers."""
+    """Adds a network to the server's; returns its replacement in the workers."""
     networks.append(network)
     return ServedNetwork(NetworkKey(policy, len(networks) - 1), network.state_size)
 

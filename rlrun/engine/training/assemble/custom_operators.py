@@ -42,7 +42,7 @@ def custom_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) ->
 
     Raises:
         UsageError: There is no such class, it is not an operator, or it does not accept the arguments.
-        TrainingFailed: The operator's constructor raises.
+        TrainingFailed: The operator's constructor raises an exception.
     """
     make: Any = custom_operator_class(path, settings)
     try:

@@ -98,7 +98,7 @@ class Description:
             SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
             UsageError: There is neither an env nor data, keyword arguments are given for an env object, or `learns` is
                 a class.
-            EnvError: A function that creates the env raised.
+            EnvError: A function that creates the env raised an exception.
         """
         if isinstance(learns, type):
             raise UsageError(
@@ -231,7 +231,7 @@ class Description:
         Raises:
             UsageError: The algorithm cannot learn in this env.
             EnvironmentUnusable: The env cannot be created on this machine.
-            EnvError: The env's own code raised.
+            EnvError: The env's own code raised an exception.
         """
         with self.hangs_fail():
             world = policies_in_world(self.env, self.policies.agent_mapping(), self.policies.slots)
@@ -281,7 +281,7 @@ class Description:
 
 
 def _with_num_envs(config: Settings, num_envs: int | None) -> Settings:
-    """Returns settings with the number of env slots of an env instance, unless they set another."""
+    """Returns the settings with an env instance's number of env slots, unless they already set a number."""
     name = "num_envs_per_worker"
     if num_envs is None or name in config.model_fields_set or name not in type(config).model_fields:
         return config

@@ -40,7 +40,7 @@ def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]
 
 
 def _possible(config: AlgorithmConfig) -> tuple[LoggedActions, str]:
-    """Returns the most that can be done with actions that are not the policy's, with the reason."""
+    """Returns the most permissive value of `logged_actions` that an algorithm supports, with the reason."""
     if "model" not in config.refused and config.model.views.prev_actions:
         return "refuse", "its network sees its own previous actions (model.views.prev_actions)"
     if config.of_logged_actions == "mask" and config.model.core is not None:

@@ -293,8 +293,8 @@ def continued_executor(
     Args:
         update_executor: The run's original backend.
         eager: Whether a run that started with compiled updates may continue with eager torch.
-        for_training: Whether there will be updates. If not, kernels act in evaluations if they can be used, as in the
-            run's own evaluations.
+        for_training: Whether there will be updates. If not, evaluations use C kernels where available, as the run's own
+            evaluations do.
 
     Raises:
         CompilerMissing: The backend needs a compiler, and there is none.

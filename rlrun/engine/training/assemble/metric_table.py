@@ -173,7 +173,7 @@ def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: P
         policies: The policies of the training.
 
     Raises:
-        UsageError: Some metrics are undeclared; the message names the place to declare them.
+        UsageError: Some metrics are undeclared; the message says where to declare them.
     """
     undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
     if not undeclared:

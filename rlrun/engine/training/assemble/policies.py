@@ -102,7 +102,7 @@ class Policies:
         )
 
     def in_env(self, env: EnvConfig) -> Self:
-        """Returns several policies, with the settings of their algorithms that depend on the env."""
+        """Returns the policies with the settings of their algorithms adapted to the env."""
         return replace(self, algorithms={name: each.in_env(env) for name, each in self.algorithms.items()})
 
     @classmethod
@@ -112,7 +112,7 @@ class Policies:
         Raises:
             KeyError: The data lacks a key.
             SpecError: The data is not valid.
-            UsageError: There is no such algorithm, or settings name no existing policy.
+            UsageError: There is no such algorithm, or the settings name a policy that does not exist.
         """
         if not data.get("policies"):
             found = algorithm_class(data["algorithm"])
@@ -172,7 +172,7 @@ class Policies:
         return ", ".join(f"{policy}: {algorithm!r}" for policy, algorithm in self.algorithms.items())
 
     def described(self) -> list[str]:
-        """Returns lines of text on which policy acts for which agents, which policies do not learn, and the league."""
+        """Returns lines of text about the league, the agents of each policy, and the policies that do not learn."""
         lines = []
         if self.mapping is not None:
             patterns = self.mapping.items() if isinstance(self.mapping, Mapping) else ()
@@ -215,7 +215,7 @@ class Policies:
         return algorithms
 
     def learning_in_process(self) -> Policies:
-        """Returns a copy of the policies whose learners run in this process on the CPU, as suffices for acting."""
+        """Returns a copy of the policies whose learners run in this process on the CPU, which is enough for acting."""
         algorithms = {policy: _learning_in_process(algorithm) for policy, algorithm in self.algorithms.items()}
         sampling = next(iter(algorithms.values())).config if self.is_alone else self.sampling
         return replace(self, algorithms=algorithms, sampling=sampling)
@@ -235,7 +235,7 @@ class Policies:
 
         Raises:
             UsageError: Some policies learn only from data and others in the env, offline policies take different
-                numbers of SGD steps, or a setting concerns the env although none is stepped.
+                numbers of SGD steps, or a setting concerns the env although no env is stepped.
         """
         alone = [policy for policy, algorithm in self.algorithms.items() if learns_offline(algorithm.config)]
         if self.is_alone or not alone:

@@ -26,7 +26,7 @@ def refuse_misfits(
         hooks: Settings of each hook by its import path.
 
     Raises:
-        UsageError: A setting, or the algorithm, needs experience on the host.
+        UsageError: A setting, or the algorithm, needs experience in the host's memory.
     """
     config, algorithm = policies.sampling, policies.first
     if algorithm.worker_factory != ROLLOUT_WORKER:

@@ -29,7 +29,7 @@ class TrainingWarnings:
         Only new runs are checked: some dataflows send weights rarely, so a resumed run may send none for a while.
 
         Args:
-            sendings: Number of times that weights were sent before the dataflow ran.
+            sendings: Number of times weights were sent before the dataflow ran.
             sgd_steps: SGD steps so far.
             is_resumed: Whether the training resumes after at least one iteration.
         """

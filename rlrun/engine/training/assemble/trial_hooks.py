@@ -42,7 +42,7 @@ class TrialHooks:
         return self.answers.stop
 
     def on_result(self, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Calls the hooks with an iteration's result; returns the metrics of all hooks, None if one has no value.
+        """Calls the hooks with an iteration's result; returns all hooks' metrics, None for metrics without a value.
 
         Args:
             iteration: Number of the iteration.
@@ -66,7 +66,7 @@ class TrialHooks:
         return self._taken()
 
     def _taken(self) -> dict[str, float]:
-        """Returns the metrics since the last call; announces each undeclared metric once."""
+        """Returns the metrics that hooks have returned since the last call; announces each undeclared metric once."""
         taken = self.answers.take_means()
         for reported in taken:
             if reported not in self._undeclared and not any(metric.matches(reported) for metric in self._declared):

@@ -16,7 +16,7 @@ from rlrun.engine.rollout.rollout import Episode
 from rlrun.engine.settings.metric import MOST_NAME_CHARACTERS, is_name
 
 WINDOW = 100
-"""Number of last finished episodes over which returns and lengths are averaged."""
+"""Number of most recently finished episodes over which returns and lengths are averaged."""
 
 MOST_AGENTS = 32
 """Maximum number of possible agents with separate metrics, each of which is a column of every result.
@@ -71,7 +71,7 @@ class EpisodeMetrics:
         return names[:MOST_INFO_NUMBERS]
 
     def _append(self, episode: Episode) -> None:
-        """Stores an episode without those numbers of its info whose keys are invalid metric names."""
+        """Stores an episode, without the numbers in its info whose keys are invalid metric names."""
         if bad := [name for name in episode.info if not is_name(name)]:
             self._announce_once(
                 "name",

@@ -28,7 +28,7 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 
     Args:
         folder: The folder.
-        is_own: Whether data sets in an existing folder belong to this run; they are then removed.
+        is_own: Whether data sets in an existing folder belong to this run; if so, they are removed.
 
     Raises:
         UsageError: The folder exists, but does not belong to the run.
@@ -105,7 +105,7 @@ class RunOutput:
 
 
 def _add(writer: SetWriter, raw: RawRows, worker_index: int) -> None:
-    """Adds the rows of a fragment: all slots at once if each env has one agent, else one agent after another."""
+    """Adds the rows of a fragment: all slots at once if each env has one agent, otherwise agent by agent."""
     if raw.agent_rows is None:
         slots = [f"{worker_index}/{slot}" for slot in range(len(raw.begins))]
         writer.add_slots(slots, raw.columns, raw.begins.tolist())

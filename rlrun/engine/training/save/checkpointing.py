@@ -154,7 +154,7 @@ def load_policy_in_part(trainee: Trainee, content: Content) -> None:
 def _in_common(
     parameters: FlatParameters, flat: NDArray[np.float32], named: Mapping[str, NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Replaces the parameters that a checkpoint has by name, even those of an actor-critic next to reward networks.
+    """Replaces the parameters that a checkpoint contains, by name; the prefix `ACTOR_CRITIC` in names is ignored.
 
     Raises:
         ValueError: There are no common parameters, or one has a different shape.
@@ -282,7 +282,7 @@ def loading(path: object, undo: Callable[[], None]) -> Iterator[None]:
 
 
 CALLERS_OWN = "<given>"
-"""Id that stands for an env that the caller passes instead of the saved one, in the check of a spec's risks."""
+"""Placeholder id, in the check of a spec's risks, for an env that the caller passes instead of the saved one."""
 
 
 def saved_training(
@@ -299,15 +299,15 @@ def saved_training(
     Args:
         content: The checkpoint.
         path: Path of the checkpoint, for messages.
-        trained_by: Class that the saved algorithms must have.
+        trained_by: Class of which the saved algorithms must be instances.
         trust: Whether to allow code and files that are not on the list of harmless ones.
         env: Replacement of the saved env; None for the saved env.
         eval_env: Replacement of the saved evaluation env; None for the saved one.
 
     Raises:
         CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
-        CheckpointError: The spec does not describe a training, or a training by another algorithm, or the env has no
-            import name and no replacement is given.
+        CheckpointError: The spec does not describe a training, or the training uses another algorithm, or the env has
+            no import name and no replacement is given.
     """
     try:
         saved, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]
@@ -391,7 +391,7 @@ def validated_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 LARGEST_NUMBER = 2**53
-"""Upper bound of integers accepted in a checkpoint's settings, against overflow of sizes."""
+"""Upper bound on the integers accepted in a checkpoint's settings, so that sizes cannot overflow."""
 
 
 def refuse_huge_numbers(value: Any) -> None:

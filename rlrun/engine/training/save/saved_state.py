@@ -109,7 +109,7 @@ def _load_places(
     state: Mapping[str, Any],
     owned: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Restores the workers' env states (by replayed episodes) and the dataflows."""
+    """Restores the workers' env states (by replaying episodes) and the dataflows."""
     workers = section_state(saved, "workers")
     flows = {policy: section_state(own, "flow") for policy, own in owned.items()}
     with checkpointing.refusing("workers section"):
@@ -125,7 +125,7 @@ def _load_places(
 
 
 def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str, Any]], new: Collection[str]) -> None:
-    """Resumes after a change of policies: new episodes in all worlds, and dataflow state only for unchanged plans."""
+    """Resumes with a changed set of policies: all worlds begin new episodes; only unchanged dataflows are restored."""
     running.env_slots_restarted = running.env_slots
     told = [f"policy {policy} starts from scratch" for policy in new]
     for policy, own in owned.items():
@@ -209,7 +209,7 @@ def _load_trainee(
 ) -> Mapping[str, Any]:
     """Loads one trainee's policy, optimizer and filter state; returns the trainee's sections.
 
-    For acting, the checkpoint may lack the optimizers, as in a shared card.
+    For acting, the checkpoint may lack the optimizers, as in a published policy.
     """
     trainee = running.branches[policy].trainee
     own = checkpointing.trainee_sections_of(saved, policy)

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 from rlrun.engine.worlds.games.array_game import Flags, Tree
 
 CHANCE = -1
-"""Player of positions where chance moves, such as dealing cards."""
+"""Player to act in positions with a chance move, such as dealing cards."""
 
 
 class GameTree(Protocol):

@@ -53,7 +53,7 @@ class Searchable(Protocol):
     def at(self, observation: Tree) -> Self:
         """Reconstructs a position, equivalent for all future moves, from the observation of the player to act.
 
-        Tree search outside training needs it, since a policy then receives only observations.
+        Tree search outside training needs this method, since a policy then receives only observations.
         """
         ...
 

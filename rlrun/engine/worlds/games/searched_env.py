@@ -29,7 +29,7 @@ class SearchedEnv(World):
     `reset` may be random. The agent's id is `agent`.
 
     Args:
-        env: package.module:factory of the env.
+        env: Import path of the env's factory, `package.module:factory`.
         kwargs: Keyword arguments of the env.
 
     Raises:

@@ -472,8 +472,10 @@ enum {
     TILE_ROWS = WIDTH == 8 ? 4 : 8, /* sums are in 24 of 32 registers, but AVX2 has 16 */
     TILE_VECTORS = 3,
     TILE_COLUMNS = TILE_VECTORS * WIDTH,
-    DEPTH = 256,       /* terms that are summed at a time, rows of a panel of b */
-    NARROW = WIDTH / 2 /* columns of an output below which the transposed product is computed */
+    DEPTH = 256, /* terms that are summed at a time, rows of a panel of b */
+    /* Columns of an output below which the transposed product is computed. Four sums, as in a tile of four rows and one
+       vector, are too few to keep the processor busy. */
+    NARROW = WIDTH == 8 ? 8 : WIDTH / 2
 };
 
 typedef float Vector __attribute__((vector_size(4 * WIDTH)));

@@ -62,12 +62,23 @@ def short(summary: str) -> str:
     return re.split("[,;] ", re.sub(r" \([^()]*(\d{4})[^()]*\)", "", summary).rstrip("."))[0]
 
 
+def algorithms_by_page(index: Page) -> dict[str, list[str]]:
+    """Names of all built-in algorithms by the page that describes them, from the table of docs/algorithms.md."""
+    by_page: dict[str, list[str]] = {}
+    for name, page in INDEX_ROW.findall(index.markdown):
+        by_page.setdefault(page, []).append(name)
+    return by_page
+
+
+def add_names(pages: dict[str, Page]) -> None:
+    """Adds the names of algorithms to the keywords of their pages, so that a search for "ppo" finds its page first."""
+    for name, algorithms in algorithms_by_page(pages["algorithms"]).items():
+        pages[name].keywords += algorithms
+
+
 def add_to_algorithms(pages: dict[str, Page]) -> None:
     """Adds pictures and tables to the page of each algorithm."""
-    by_page: dict[str, list[str]] = {}
-    for name, page in INDEX_ROW.findall(pages["algorithms"].markdown):
-        by_page.setdefault(page, []).append(name)
-    for name, algorithms in by_page.items():
+    for name, algorithms in algorithms_by_page(pages["algorithms"]).items():
         page = pages[name]
         page.extra["Pseudo-code"] = "\n".join(map(plan_figure, algorithms))
         page.extra[RESULTS] = curve_figures(page)

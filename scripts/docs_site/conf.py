@@ -26,12 +26,14 @@ myst_links_external_new_tab = False
 html_theme = "furo"
 html_static_path = ["theme/static"]
 html_css_files = ["site.css"]
+html_js_files = ["menus.js"]
+html_favicon = "theme/static/icon.svg"
 html_copy_source = False
 html_show_search_summary = False  # it fetches pages, which browsers refuse where files are opened without a server
 html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": False}
-pygments_style = "friendly"
+pygments_style = "default"
 pygments_dark_style = "native"
 
 autodoc_member_order = "bysource"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from scripts.docs_site.algorithms import add_to_algorithms
+from scripts.docs_site.algorithms import add_names, add_to_algorithms
 from scripts.docs_site.api import api_pages
 from scripts.docs_site.commands import command_pages
 from scripts.docs_site.gallery import gallery_page
@@ -56,7 +56,8 @@ def contents() -> Contents:
     add_to_results(pages)
     pages |= made
     for name, words in yaml.safe_load(KEYWORDS.read_text(encoding="utf-8")).items():
-        pages[name].keywords = words
+        pages[name].keywords += words
+    add_names(pages)
     found[REFERENCE] = ["gallery", "commands", "metrics", "api", "specs"]
     found[LAST_SECTION] = [*project, "files"]
     first, *others = found

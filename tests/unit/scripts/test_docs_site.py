@@ -20,6 +20,7 @@ from rlrun.engine.flow.sources.items import from_items
 from rlrun.engine.rollout.rollout import Rollout
 from rlrun.engine.settings.registry import BUILT_IN
 from scripts.docs_site.agents import AGENTS, agents_text
+from scripts.docs_site.algorithms import add_names
 from scripts.docs_site.api import directive, docstring_below, plugin_names
 from scripts.docs_site.commands import COLUMNS, command_named, command_page, command_pages
 from scripts.docs_site.contents import KEYWORDS, section_page
@@ -130,6 +131,7 @@ def test_keywords_lead_to_pages_that_there_are_and_each_to_one(places: Places) -
         *(("learning rate", "yaml"), ("early stopping", "yaml"), ("hyperparameter tuning", "searching")),
         *(("save model", "checkpoints"), ("lstm", "recurrent_networks"), ("gpu", "scaling"), ("callback", "hooks")),
         *(("normalize observations", "observations"), ("frame stack", "observations"), ("export onnx", "deploy")),
+        *(("mask actions", "actions"), ("checkpoint", "checkpoints")),
         *(("multi-agent", "multi_agent"), ("tensorboard", "running"), ("wandb", "running")),
     ],
 )
@@ -137,6 +139,16 @@ def test_what_many_search_for_is_a_keyword_of_the_guide(query: str, page: str) -
     """An entry of the index that equals the query is Sphinx's first hit."""
     keywords = yaml.safe_load(KEYWORDS.read_text())
     assert query in [word.lower() for word in keywords[page]]
+
+
+def test_the_name_of_an_algorithm_is_a_keyword_of_its_page_alone(written: dict[str, Page]) -> None:
+    pages = {name: Page(name, page.markdown) for name, page in written.items()}
+    add_names(pages)
+    names = [word for page in pages.values() for word in page.keywords]
+    assert sorted(names) == sorted(BUILT_IN)
+    assert pages["algorithms/ppo"].keywords == ["ppo"]
+    written_words = {word.lower() for words in yaml.safe_load(KEYWORDS.read_text()).values() for word in words}
+    assert written_words.isdisjoint(names)
 
 
 def test_each_command_has_a_page_with_all_its_options(written: dict[str, Page]) -> None:

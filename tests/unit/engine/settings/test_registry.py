@@ -68,11 +68,11 @@ def test_a_wrong_module_in_a_package_gets_the_nearest(lab: Path, wording) -> Non
 
 
 def test_what_a_module_raises_is_told_with_its_own_traceback_only(lab: Path, wording) -> None:
-    file = lab / "lab_raises.py"
-    file.write_text("def fail():\n    raise RuntimeError('no licence')\n\nfail()\n")
+    (lab / "lab_licence.py").write_text("raise RuntimeError('no licence')\n")
+    (lab / "lab_raises.py").write_text("import lab_licence\n")  # Python draws no carets below an import
     with pytest.raises(UserCodeError) as caught:
         load_object("lab_raises:X", "env factory")
-    assert str(caught.value) == wording(file, "lab_raises", "RuntimeError")
+    assert str(caught.value) == wording(lab / "lab_raises.py", lab / "lab_licence.py", "RuntimeError")
     assert caught.value.exit_code == 4
 
 

@@ -1154,8 +1154,9 @@ def test_a_mistake_in_the_spec_goes_before_a_missing_package(folder: Path) -> No
 
 
 def test_what_a_user_module_raises_is_shown_with_its_own_traceback(folder: Path, wording) -> None:
-    (folder / "lab_that_fails.py").write_text("def licence():\n    raise RuntimeError('expired')\n\nlicence()\n")
+    (folder / "lab_licence.py").write_text("raise RuntimeError('expired')\n")
+    (folder / "lab_that_fails.py").write_text("import lab_licence\n")  # Python draws no carets below an import
     (folder / "spec.yaml").write_text(env("lab_that_fails:World"))
     result = validate("spec.yaml")
     assert result.exit_code == 4
-    assert result.stderr.splitlines() == wording(folder, "/lab_that_fails.py", "RuntimeError", "expired")
+    assert result.stderr.splitlines() == wording("/lab_that_fails.py", "/lab_licence.py", "RuntimeError")

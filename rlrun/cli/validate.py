@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,6 @@ from rlrun.cli.tables import echo, stdout_width, table
 
 if TYPE_CHECKING:
     from rlrun.experiments.spec.experiment import Experiment
-
-MOST_AGENTS = 8
-"""Maximum number of agents that a warning lists."""
 
 
 @click.command()
@@ -49,39 +46,11 @@ def validate(
         from rlrun.experiments.launch.checks import check_envs
 
         check_envs(loaded)
-    for experiment in loaded:
-        for warning in _pattern_warnings(experiment):
-            echo(f"warning: {warning}", err=True)
     experiments = [_described(experiment) for experiment in loaded]
     tuned = [key for key in ("scheduler", "searcher") if any(experiment[key] for experiment in experiments)]
     rows = [[experiment[key] for key in ("name", "algorithm", "env", "trials", *tuned)] for experiment in experiments]
     listed = table(["experiment", "algorithm", "env", "trials", *tuned], rows, stdout_width())
     print_result({"experiments": experiments}, "\n".join([listed, *_notes(loaded)]))
-
-
-def _pattern_warnings(experiment: Experiment) -> list[str]:
-    """Warnings about patterns in `mapping` that match no possible agent; creates the world once.
-
-    If the world cannot be created, there are no warnings.
-    """
-    from rlrun.engine.envs.env_watch import hangs_fail_after
-    from rlrun.engine.messages.errors import RlrunError
-    from rlrun.engine.training.assemble.policies_in_world import policies_in_world
-
-    env, learns = experiment.env, experiment.learns
-    if not isinstance(experiment.mapping, Mapping) or env.external is not None or env.tasks is not None:
-        return []  # the agents are not known in advance
-    mapping = learns.agent_mapping()
-    try:
-        with hangs_fail_after(learns.sampling.worker_timeout_s):
-            agents = policies_in_world(env, mapping, learns.slots).agents
-    except RlrunError:
-        return []
-    known = ", ".join(agents[:MOST_AGENTS]) + (", ..." if len(agents) > MOST_AGENTS else "")
-    return [
-        f"{experiment.name}: mapping: pattern '{pattern}' matches none of {known}"
-        for pattern in mapping.unmatched(agents)
-    ]
 
 
 def _notes(experiments: Sequence[Experiment]) -> list[str]:

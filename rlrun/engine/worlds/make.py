@@ -94,7 +94,18 @@ def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, S
         EnvironmentUnusable: A package is not installed, or the env has no supported form.
         EnvError: The world's own code raised an exception.
     """
-    return kind_of(config).spaces(config, mapping)
+    return agents_and_spaces(config, mapping)[1]
+
+
+def agents_and_spaces(config: EnvConfig, mapping: PolicyMapping) -> tuple[tuple[str, ...], dict[str, Spaces]]:
+    """Returns the ids of all possible agents, and each policy's observation and action space; creates one env or world.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist, or an agent has no policy.
+        EnvironmentUnusable: A package is not installed, or the env has no supported form.
+        EnvError: The world's own code raised.
+    """
+    return kind_of(config).agents_and_spaces(config, mapping)
 
 
 def kinds_of_agents(config: EnvConfig) -> PolicyMapping:

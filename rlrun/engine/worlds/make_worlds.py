@@ -113,10 +113,10 @@ class ManyAgents(WorldKind):
         return made
 
     @override
-    def spaces(self, config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
+    def agents_and_spaces(self, config: EnvConfig, mapping: PolicyMapping) -> tuple[tuple[str, ...], dict[str, Spaces]]:
         world = self.make(config, 1, EpisodeSeeds(0, 0), mapping, {}, None, None, with_states=False)
         try:
-            return dict(world.spaces)
+            return tuple(world.possible_agents), dict(world.spaces)
         finally:
             world.close()
 

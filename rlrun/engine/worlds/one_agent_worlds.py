@@ -137,8 +137,8 @@ class OneAgent(WorldKind):
         return OneAgentWorlds(env, mapping.policy_of(ONLY_AGENT, 0))
 
     @override
-    def spaces(self, config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
-        return {mapping.policy_of(ONLY_AGENT, 0): spaces_of(config)}
+    def agents_and_spaces(self, config: EnvConfig, mapping: PolicyMapping) -> tuple[tuple[str, ...], dict[str, Spaces]]:
+        return (ONLY_AGENT,), {mapping.policy_of(ONLY_AGENT, 0): spaces_of(config)}
 
     @override
     def game(self, config: EnvConfig) -> ArrayGame | None:

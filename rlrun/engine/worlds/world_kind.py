@@ -42,8 +42,8 @@ class WorldKind(ABC):
         """Creates W vectorized worlds; see `make_vector_world`."""
 
     @abstractmethod
-    def spaces(self, config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
-        """Returns each policy's observation and action space; see `spaces_of_policies`."""
+    def agents_and_spaces(self, config: EnvConfig, mapping: PolicyMapping) -> tuple[tuple[str, ...], dict[str, Spaces]]:
+        """Returns the possible agents, and each policy's observation and action space; see `agents_and_spaces`."""
 
     @abstractmethod
     def game(self, config: EnvConfig) -> ArrayGame | None:

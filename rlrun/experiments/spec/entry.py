@@ -119,6 +119,7 @@ class _ParsedEntry:
         hooks: The hooks; none if one is wrong.
         learning: The algorithms, the policies and their configs.
         env: The env.
+        env_warnings: Warnings from the creation of the env.
         max_trials: Maximum number of trials.
         wrong_settings: Mistakes in the settings.
         wrong_hooks: Mistakes in the hooks.
@@ -128,6 +129,7 @@ class _ParsedEntry:
     hooks: Sequence[Plugin]
     learning: CheckedLearning
     env: Section[EnvConfig]
+    env_warnings: tuple[str, ...]
     max_trials: int
     wrong_settings: Sequence[Mistake]
     wrong_hooks: Sequence[Mistake]
@@ -155,8 +157,8 @@ def _parsed(data: Mapping[str, Any], max_trials: int, *, makes_envs: bool) -> _P
     hooks, wrong_hooks = _check_hooks(settings)
     learns = learning.learns
     may_be_missing = learns is not None and learns.is_alone and learns.is_offline
-    env = check_env(learning.entry, learns if makes_envs else None, may_be_missing=may_be_missing)
-    return _ParsedEntry(settings, hooks, learning, env, max_trials, wrong_settings, wrong_hooks)
+    env, warnings = check_env(learning.entry, learns if makes_envs else None, may_be_missing=may_be_missing)
+    return _ParsedEntry(settings, hooks, learning, env, warnings, max_trials, wrong_settings, wrong_hooks)
 
 
 def _check(
@@ -188,6 +190,7 @@ def _experiment(name: str, origin: str, entry: _ParsedEntry, settings: RunSettin
         seats=learning.seats.seats,
         league=learning.seats.league if learning.seats.seats else None,
         origin=origin,
+        env_warnings=entry.env_warnings,
         template={"env": data.get("env"), "config": data.get("config") or {}} | written,
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )

@@ -517,6 +517,8 @@ class Experiment(RunSettings, Learning):
     search spaces. In the other fields, search spaces are replaced by their first values."""
     origin: str = ""
     """Source of the experiment for messages: a file, or the defaults that were used."""
+    env_warnings: tuple[str, ...] = ()
+    """Warnings from the creation of the env."""
     auto: tuple[str, ...] = ()
     """Names of the settings that are measured before the run; until then they have their defaults."""
 
@@ -532,7 +534,7 @@ class Experiment(RunSettings, Learning):
     @property
     def warnings(self) -> list[str]:
         """Warnings about settings that are valid but probably not intended."""
-        found = [self._never_learns(), self._early_stop_warning()]
+        found = [*self.env_warnings, self._never_learns(), self._early_stop_warning()]
         return [f"{self.name}: {warning}" for warning in found if warning]
 
     def _never_learns(self) -> str:

@@ -235,13 +235,15 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
     if "league" in entry:
         entry = {**entry, "league": _stated(entry, "league")}
     seats = check_seats(entry, list(policies), _trained(entry, list(policies)))
-    mistakes += [*wrong, *_role_mistakes(entry, list(policies), list(seats.seats)), *seats.mistakes]
+    wrong_roles = _role_mistakes(entry, list(policies), list(seats.seats))
+    mistakes += [*wrong, *wrong_roles, *seats.mistakes]
     parts = tuple(one.part for one in checked.values() if one.part is not None)
     specs = {name: one.spec for name, one in checked.items() if one.spec is not None}
     title = " + ".join(dict.fromkeys(spec.algorithm for spec in specs.values()))
     learns = None
     if len(specs) == len(checked):
-        learns = Policies.from_specs(specs, WorldSamplingSettings(), None, (), seats.seats, seats.league)
+        mapping = None if wrong_roles else entry.get("mapping")
+        learns = Policies.from_specs(specs, WorldSamplingSettings(), mapping, (), seats.seats, seats.league)
         mistakes += refusals(("policies",), learns.check_input)
     return CheckedLearning(entry, mistakes, title, (sampling, *parts), specs, seats, learns)
 

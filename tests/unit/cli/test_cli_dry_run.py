@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlrun.toys import CartPoles
 from tests.command import rlrun
 
 SPEC = """\
@@ -213,11 +215,22 @@ def test_a_world_on_the_command_line_is_a_mapping_as_in_a_spec() -> None:
     assert (experiment["name"], experiment["env"]) == ("cartpoles-ppo", "rlrun.toys:CartPoles")
 
 
-def test_a_pattern_that_matches_no_agent_is_reported(tmp_path: Path, wording: Any) -> None:
+class CountedCartPoles(CartPoles):
+    made = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).made += 1
+
+
+@pytest.mark.parametrize("command", [("validate",), ("train", "--dry-run")])
+def test_a_pattern_that_matches_no_agent_is_reported(command: Sequence[str], tmp_path: Path, wording: Any) -> None:
     spec = tmp_path / "poles.yaml"
     spec.write_text(
-        "poles:\n  env: {world: 'rlrun.toys:CartPoles'}\n  policies: {a: {algorithm: ppo}}\n"
+        f"poles:\n  env: {{world: '{__name__}:CountedCartPoles'}}\n  policies: {{a: {{algorithm: ppo}}}}\n"
         "  mapping: {pole_2: a, 'pole_*': a}\n  stop: {env_steps: 100}\n"
     )
-    done = rlrun("validate", str(spec))
+    CountedCartPoles.made = 0
+    done = rlrun(*command, str(spec))
     assert (done.exit_code, done.stderr) == (0, wording("'pole_2'", "pole_0, pole_1"))
+    assert CountedCartPoles.made == 1

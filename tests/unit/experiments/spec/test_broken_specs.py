@@ -1034,7 +1034,8 @@ def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mist
         "data: {algorithm: bcq, env: Pendulum-v1, stop: {sgd_steps: 10}, config: {input: nowhere}}\n"
         "world:\n"
         "  env: {world: rlrun.toys:MatrixGame}\n"
-        "  policies: {chooser: {algorithm: td3}}\n"
+        "  policies: {chooser: {algorithm: td3}, other: {algorithm: ppo}}\n"
+        "  mapping: {agent_0: chooser, '*': other}\n"
         "  stop: {env_steps: 10}\n"
         "absent: {algorithm: dqn, env: missing:Env, stop: {env_steps: 10}}\n"
     )
@@ -1046,7 +1047,7 @@ def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mist
     assert [told[0], told[1], told[2], told[3], told[5]] == wording(
         box, other, "spec.yaml:1:30", "alone.env.id", "spec.yaml:1:75"
     )
-    assert told[6].startswith("spec.yaml:8:31: absent.env.id: ")
+    assert told[6].startswith("spec.yaml:9:31: absent.env.id: ")
 
 
 @pytest.mark.parametrize("command", [["train", "--dry-run"], ["train"]])

@@ -36,7 +36,7 @@ def learner_of(size: str, update_executor: UpdateExecutor) -> LocalLearner:
         algorithm.objectives(policy),
         device="cpu",
         update_executor=update_executor,
-        runs_own_code=False,
+        runs_users_code=False,
         seed=0,
         has_target=True,
     )

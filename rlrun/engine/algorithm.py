@@ -126,6 +126,11 @@ class Algorithm(Generic[C]):
         path = f"{cls.__module__}:{cls.__qualname__}"
         return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
+    @classmethod
+    def is_built_in(cls) -> bool:
+        """Whether the algorithm is part of rlrun, rather than a user's own or an installed plugin."""
+        return cls.name() in BUILT_IN
+
     def in_env(self, env: EnvConfig) -> Self:
         """Returns the algorithm with its settings adapted to the env; by default, the algorithm itself.
 

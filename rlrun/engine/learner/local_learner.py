@@ -36,7 +36,7 @@ class LocalLearner:
         objectives: Losses with their parameters and optimizers, in the order in which they run.
         device: Torch device name, `cpu` or `cuda`.
         update_executor: Backend of the updates: eager torch, NumPy kernels, or compiled code.
-        runs_own_code: Whether updates run users' code, such as a custom network.
+        runs_users_code: Whether updates run users' code, such as a custom network.
         seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
         all_reduce: Sums gradients over data-parallel learners; None for a single learner.
@@ -65,7 +65,7 @@ class LocalLearner:
         *,
         device: str,
         update_executor: UpdateExecutor,
-        runs_own_code: bool = True,
+        runs_users_code: bool = True,
         seed: int,
         microbatch_size: int | None = None,
         all_reduce: AllReduceTensor | None = None,
@@ -90,7 +90,7 @@ class LocalLearner:
             self.objectives,
             self.parameters,
             update_executor=update_executor,
-            runs_own_code=runs_own_code,
+            runs_users_code=runs_users_code,
             microbatch_size=microbatch_size,
             all_reduce=all_reduce,
             precision=precision,

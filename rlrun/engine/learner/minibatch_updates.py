@@ -51,7 +51,7 @@ class MinibatchUpdates:
         objectives: Losses with their parameters and optimizers, in the order in which they run.
         parameters: Online and target parameters, which updates change in place.
         update_executor: Backend of the updates.
-        runs_own_code: Whether updates run users' code, such as a custom network.
+        runs_users_code: Whether updates run users' code, such as a custom network.
         microbatch_size: Steps per microbatch; None for a whole minibatch.
         all_reduce: Sums gradients over data-parallel learners; None for a single learner.
         precision: Floating-point precision of the networks' forward and backward passes.
@@ -73,7 +73,7 @@ class MinibatchUpdates:
         parameters: Parameters,
         *,
         update_executor: UpdateExecutor,
-        runs_own_code: bool,
+        runs_users_code: bool,
         microbatch_size: int | None,
         all_reduce: AllReduceTensor | None,
         precision: Precision,
@@ -90,7 +90,7 @@ class MinibatchUpdates:
         for each in objectives:
             _, size = each.range_in(policy.parameters)
             self._states[each.name] = fresh_state(each.optimizer, size, parameters.flat.device)
-        self.execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
+        self.execution = Execution(update_executor, announce, runs_users_code=runs_users_code)
         self._updates: dict[tuple[int, ...], tuple[Update, list[OptimizerState]]] = {}  # by ids of the objectives
         self._has_evaluated = False
         self._microbatch_size = microbatch_size

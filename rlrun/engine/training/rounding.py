@@ -15,7 +15,7 @@ from rlrun.engine.policy.action_masks import policy_leaves
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.recordings import LogProbsAndValues
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
-from rlrun.engine.training.assemble.learner_factory import may_have_kernels, runs_own_code
+from rlrun.engine.training.assemble.learner_factory import may_have_kernels, runs_users_code
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm_config import AlgorithmConfig
@@ -86,7 +86,7 @@ def _by_settings(policies: Policies) -> str:
     if not library().has_fused_products():
         return "this processor has no fused multiply-add"
     for algorithm in policies.algorithms.values():
-        if runs_own_code(algorithm):
+        if runs_users_code(algorithm):
             return "it runs code of your own"
         if algorithm.worker_factory != ROLLOUT_WORKER:
             return "its workers compute in NumPy"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rlrun.engine.checkpoint.format import Content, write_checkpoint
 from rlrun.engine.learner.learner import last_batch_of
 from rlrun.engine.messages.errors import RlrunError, TrainingFailed
-from rlrun.engine.training.assemble.learner_factory import is_users
 from rlrun.engine.training.save.sections import section
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class DivergenceGuard:
 
     @property
     def _runs_users_algorithm(self) -> bool:
-        return any(map(is_users, self._training.description.policies.algorithms.values()))
+        return not all(each.is_built_in() for each in self._training.description.policies.algorithms.values())
 
     def remember(self) -> None:
         """Copies the current parameters, before an iteration starts."""

@@ -11,9 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.messages.errors import RlrunError, TrainingFailed
 from rlrun.experiments.trial.altered_process import failure_of_altered_process
+
+if TYPE_CHECKING:
+    from rlrun.engine.algorithm import Algorithm
 
 _PACKAGE = str(Path(__file__).parents[2])
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -48,7 +52,7 @@ def exits_as_failures() -> Iterator[None]:
 
 
 @contextmanager
-def user_code_explained(*plugins: type) -> Iterator[None]:
+def user_code_explained(*plugins: type[Algorithm[Any]]) -> Iterator[None]:
     """Context manager that converts an exception in user code to a training failure with the traceback.
 
     Args:
@@ -66,7 +70,9 @@ def user_code_explained(*plugins: type) -> Iterator[None]:
         raise failure from error
 
 
-def failure_of_user_code(error: Exception, *plugins: type, directory: Path | None = None) -> TrainingFailed | None:
+def failure_of_user_code(
+    error: Exception, *plugins: type[Algorithm[Any]], directory: Path | None = None
+) -> TrainingFailed | None:
     """Training failure with the user's traceback, if an exception passed through user code; None otherwise.
 
     User code is any plugin from outside rlrun, and any file that is neither part of rlrun nor installed. An exception
@@ -83,7 +89,7 @@ def failure_of_user_code(error: Exception, *plugins: type, directory: Path | Non
     trace = traceback.TracebackException.from_exception(error)
     outside = _outside(trace)
     own = [frame for frame in outside if not frame.filename.startswith(_INSTALLED)]
-    has_plugin = any(plugin.__module__.partition(".")[0] != "rlrun" for plugin in plugins)
+    has_plugin = not all(plugin.is_built_in() for plugin in plugins)
     if not (own or (outside and has_plugin)):
         mismatch = _mismatch(error)
         return failure_of_altered_process(error, directory) if mismatch is None else TrainingFailed(mismatch)

@@ -41,7 +41,7 @@ class Execution:
 
     Args:
         update_executor: Backend that runs the computations.
-        runs_own_code: Whether users' code is involved; it is checked for a dependence on Python state.
+        runs_users_code: Whether users' code is involved; it is checked for a dependence on Python state.
         announce: Callback for a message before a slow operation, such as compilation.
 
     Attributes:
@@ -50,10 +50,10 @@ class Execution:
     """
 
     def __init__(
-        self, update_executor: UpdateExecutor, announce: Callable[[str], None], *, runs_own_code: bool
+        self, update_executor: UpdateExecutor, announce: Callable[[str], None], *, runs_users_code: bool
     ) -> None:
         self._update_executor = update_executor
-        self._runs_own_code = runs_own_code
+        self._runs_users_code = runs_users_code
         self._announce = announce
         self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: runs eagerly
         self._without_kernel: set[str] = set()
@@ -119,7 +119,7 @@ class Execution:
         function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
         if self._update_executor == "compiled":
             return load_internal(TRANSLATIONS["compiled"])(function, arguments, self._announce)
-        if self._runs_own_code:
+        if self._runs_users_code:
             require_same(function, arguments)
         num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
         if self.graphs is not None:

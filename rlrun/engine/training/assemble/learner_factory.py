@@ -145,7 +145,7 @@ class AlgorithmLearnerFactory:
         if all_reduce is not None and load_internal(PARTS["shared statistics"])(policy.module, all_reduce):
             update_executor = "eager"  # traced updates cannot wait for other processes
         objectives = all_objectives(algorithm, policy)
-        if is_users(algorithm):
+        if not algorithm.is_built_in():
             # Even a `SilentMessage` is shown: about an algorithm of their own, users can act.
             announce, tell = lambda message: tell(str(message)), announce
             objectives = load_internal(PARTS["users' losses"])(
@@ -156,7 +156,7 @@ class AlgorithmLearnerFactory:
             objectives,
             device=load_internal(PARTS["device"])(config.num_gpus),
             update_executor=update_executor,
-            runs_own_code=runs_own_code(algorithm),
+            runs_users_code=runs_users_code(algorithm),
             seed=child_seed(self.seed, "minibatches"),
             microbatch_size=config.microbatch_size,
             all_reduce=all_reduce,
@@ -166,11 +166,6 @@ class AlgorithmLearnerFactory:
             announce=announce,
         )
         return learner
-
-
-def is_users(algorithm: Algorithm[Any]) -> bool:
-    """Whether an algorithm is the user's own, not a built-in one."""
-    return not type(algorithm).__module__.startswith("rlrun.")
 
 
 def started_learner(
@@ -278,7 +273,7 @@ def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
     return algorithm.config.precision == "float32" and not algorithm.config.num_gpus
 
 
-def runs_own_code(algorithm: Algorithm[Any]) -> bool:
+def runs_users_code(algorithm: Algorithm[Any]) -> bool:
     """Whether parameter updates run users' code: a custom algorithm, network or encoder."""
     model = algorithm.config.model
     named = [algorithm.name(), algorithm.policy_family, model.module or "", *model.encoders.values()]

@@ -55,7 +55,7 @@ def learner_of(spaces: Spaces = NUMBERS, update_executor: UpdateExecutor = "eage
         algorithm.objectives(policy),
         device="cpu",
         update_executor=update_executor,
-        runs_own_code=False,
+        runs_users_code=False,
         seed=0,
         has_target=True,
         announce=said,

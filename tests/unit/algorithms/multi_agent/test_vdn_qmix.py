@@ -60,7 +60,7 @@ def fitted(algorithm: VDN, steps: int, lr: float) -> torch.Tensor:
         algorithm.objectives(policy),
         device="cpu",
         update_executor="numpy",
-        runs_own_code=False,
+        runs_users_code=False,
         seed=0,
         has_target=True,
     )

@@ -31,7 +31,7 @@ def updates_and_parameters(*, every: int = 1) -> tuple[MinibatchUpdates, torch.T
         (Objective("value", value_loss, every=every),),
         Parameters(flat),
         update_executor="eager",
-        runs_own_code=True,
+        runs_users_code=True,
         microbatch_size=None,
         all_reduce=None,
         precision="float32",

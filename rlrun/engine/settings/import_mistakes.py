@@ -8,11 +8,11 @@ import importlib.util
 import pkgutil
 import re
 import sys
-import sysconfig
 import traceback
 from collections.abc import Collection, Iterable
 
 from rlrun.engine.settings import registry
+from rlrun.engine.settings.sources import is_installed
 
 
 def misspelled_algorithm(name: str, known: Collection[str]) -> str:
@@ -51,12 +51,6 @@ def import_failure(module_name: str, what: str, error: BaseException) -> str:
     )
     text = "".join(trace.format(chain=False)).rstrip()
     return f"importing the {what}'s module '{module_name}' failed:\n{text}"
-
-
-def is_installed(path: str) -> bool:
-    """Whether a file or folder belongs to Python itself or to its installed packages."""
-    folders = sysconfig.get_paths()
-    return path.startswith(tuple(folders[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")))
 
 
 def sibling_modules(module_name: str) -> Iterable[str]:

@@ -1,17 +1,18 @@
-"""Digests of the users' own modules that settings name by import path, to detect changes in these modules."""
+"""Users' own modules: whether a file is installed instead, and digests of modules, to detect changes in them."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import site
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rlrun.engine.settings.import_mistakes import is_installed
 from rlrun.engine.settings.registry import OWN_SOURCES
 
 _IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_]\w*(\.\w+)*):[A-Za-z_]")
@@ -52,11 +53,27 @@ def named_modules(settings: Any) -> Iterator[str]:
         yield named["module"]
 
 
+def is_installed(path: str | Path) -> bool:
+    """Whether a file or folder belongs to Python itself or to an installed package, also behind symbolic links."""
+    return _is_below_installed(Path(path)) or _is_below_installed(Path(path).resolve())
+
+
+def _is_below_installed(path: Path) -> bool:
+    return not _installed_folders().isdisjoint((path, *path.parents))
+
+
+@cache
+def _installed_folders() -> frozenset[Path]:
+    named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders = [Path(folder) for folder in (*named, *site.getsitepackages(), site.getusersitepackages())]
+    return frozenset((*folders, *(folder.resolve() for folder in folders)))
+
+
 @cache  # a file that is edited after its import is not the one that runs
 def _digest(module: ModuleType) -> str:
     """Returns the digest of a module's file; "" for the running script and for installed modules."""
     file = _file(module)
-    if file is None or module.__name__ == "__main__" or is_installed(str(file)):
+    if file is None or module.__name__ == "__main__" or is_installed(file):
         return ""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import site
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from typing import Any
 from rlrun.engine.checkpoint.durable import megabytes
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.registry import algorithm_class
-from rlrun.engine.settings.sources import named_modules
+from rlrun.engine.settings.sources import is_installed, named_modules
 from rlrun.experiments.spec.experiment import Experiment
 
 MAX_BYTES = 100 * 2**20
@@ -57,7 +55,7 @@ def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
     while wanted:
         name = wanted.pop()
         path = _path_of(name)
-        if path is None or name == "rlrun" or _is_installed(path):
+        if path is None or name == "rlrun" or is_installed(path):
             continue
         found[name] = path
         imported = {top for file in _files(path) if file.suffix == ".py" for top in _imported(file)}
@@ -87,12 +85,6 @@ def _path_of(name: str) -> Path | None:
     folders = list(found.submodule_search_locations or ())
     path = Path(folders[0] if folders else found.origin or "")
     return path.resolve() if path.is_dir() or path.suffix == ".py" else None
-
-
-def _is_installed(path: Path) -> bool:
-    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders |= {*site.getsitepackages(), site.getusersitepackages()}
-    return any(path.is_relative_to(Path(folder).resolve()) for folder in folders)
 
 
 def _files(path: Path) -> list[Path]:

@@ -14,13 +14,13 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.messages.errors import RlrunError, TrainingFailed
+from rlrun.engine.settings.sources import is_installed
 from rlrun.experiments.trial.altered_process import failure_of_altered_process
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm import Algorithm
 
 _PACKAGE = str(Path(__file__).parents[2])
-_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 _CALL = re.compile(
     r"(?P<function>[\w.<>]+)\(\) (takes|missing|got) |Can't instantiate abstract class (?P<abstract>[\w.]+) "
@@ -28,7 +28,7 @@ _CALL = re.compile(
 """Regular expression for Python's errors on mismatched call arguments or missing abstract methods."""
 
 # Frames of Ray's Cython code name files of its source tree.
-_RAY = ("python/ray/", *(str(Path(folder) / "ray") for folder in _INSTALLED))
+_RAY = ("python/ray/", *(str(Path(sysconfig.get_path(name), "ray")) for name in ("purelib", "platlib")))
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def failure_of_user_code(
         return None
     trace = traceback.TracebackException.from_exception(error)
     outside = _outside(trace)
-    own = [frame for frame in outside if not frame.filename.startswith(_INSTALLED)]
+    own = [frame for frame in outside if not is_installed(frame.filename)]
     has_plugin = not all(plugin.is_built_in() for plugin in plugins)
     if not (own or (outside and has_plugin)):
         mismatch = _mismatch(error)
@@ -146,7 +146,7 @@ def _expected(found: type | FunctionType, below: list[str]) -> str:
 def _is_users(module: ModuleType) -> bool:
     """Whether a module is the user's own code: neither part of rlrun nor an installed package."""
     file = vars(module).get("__file__")
-    return file is not None and not file.startswith((_PACKAGE, *_INSTALLED))
+    return file is not None and not file.startswith(_PACKAGE) and not is_installed(file)
 
 
 def _outside(trace: traceback.TracebackException) -> list[traceback.FrameSummary]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import CodeType, FrameType
 
-from rlrun.engine.settings.import_mistakes import is_installed
+from rlrun.engine.settings.sources import is_installed
 
 
 def read_by_python(frame: FrameType | None, until: CodeType) -> str:

@@ -1,0 +1,24 @@
+import json
+import site
+from pathlib import Path
+
+import numpy
+import pytest
+
+from rlrun.engine.settings.sources import is_installed
+
+
+@pytest.mark.parametrize("path", [json.__file__, Path(numpy.__file__).parent, f"{site.getusersitepackages()}/lab.py"])
+def test_the_standard_library_and_packages_of_the_environment_and_of_the_user_are_installed(path: str | Path) -> None:
+    assert is_installed(path)
+
+
+@pytest.mark.parametrize("path", [__file__, "<string>", "", f"{Path(json.__file__).parents[1]}-lab/x.py"])
+def test_other_files_are_the_users_even_next_to_an_installed_folder(path: str) -> None:
+    assert not is_installed(path)
+
+
+def test_a_link_to_an_installed_package_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(Path(numpy.__file__).parent)
+    assert is_installed(tmp_path / "link")
+    assert is_installed(tmp_path / "link/random")

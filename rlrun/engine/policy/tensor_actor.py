@@ -11,7 +11,6 @@ from torch import Tensor
 
 from rlrun.engine.data.tree import leaves, map_tree, named_leaves
 from rlrun.engine.functional.moments import Moments
-from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.network_module import NetworkModule
 from rlrun.engine.policy.decoder import policy_outputs
 from rlrun.engine.policy.observation_filter import CLIP, EPSILON, ObservationFilter
@@ -39,7 +38,7 @@ class TensorActor:
     """Acting side of a policy for B env slots on a device; runs the policy's torch modules, without synchronization.
 
     Args:
-        policy: The policy, an actor-critic or an actor.
+        policy: The policy, an actor-critic or an actor, whose class can act on a device (`acts_on_device`).
         parameters: The learner's flat vector of the policy's parameters, which updates change in place, [P].
 
     Attributes:
@@ -47,13 +46,9 @@ class TensorActor:
         num_noise: Random numbers that sampling one action needs.
         state_size: Size of the recurrent state of an env slot; 0 without a core.
         weights_version: Version of the loaded weights, -1 before the first.
-
-    Raises:
-        UsageError: The policy's network cannot act on a device.
     """
 
     def __init__(self, policy: Any, parameters: Tensor) -> None:
-        _refuse_unsupported(policy)
         device = parameters.device
         self.policy = policy
         self.space = tensor_actions(policy.action_space, device)
@@ -155,15 +150,3 @@ def host_moments(count: int, mean_and_squares: np.ndarray[Any, np.dtype[np.float
 
 def _normalizes(policy: Any) -> bool:
     return any(leaf.is_normalized for leaf in leaves(policy.leaves))
-
-
-def _refuse_unsupported(policy: Any) -> None:
-    """Raises a UsageError if a policy's network cannot act in an env of tensors."""
-    if not policy.acts_on_device:
-        raise UsageError(f"a {type(policy).__name__} does not work with an env of tensors: use ppo, a2c, grpo or rloo")
-    if policy.decoding is not None:
-        raise UsageError("envs of tensors do not support model.autoregressive and model.action_embeddings")
-    module = policy.network.module
-    spec = module.spec if isinstance(module, NetworkModule) else None
-    if spec is not None and spec.core is not None and spec.core.kind == "gtrxl":
-        raise UsageError("envs of tensors support model.core: lstm and gru, not gtrxl")

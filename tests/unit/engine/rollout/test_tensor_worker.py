@@ -351,6 +351,7 @@ def test_a_resumed_training_starts_new_episodes_and_reports_it_if_the_env_saves_
         ({"num_workers": 1}, "config.num_workers"),
         ({"curiosity": {}}, "config.curiosity"),
         ({"model": {"views": {"stack": 2}}}, "config.model.views"),
+        ({"model": {"autoregressive": True}}, "config.model.autoregressive"),
         ({"rollout_fragment_length": 2}, "train_batch_size (10)"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -156,7 +157,12 @@ def _text(result: EvaluationResult) -> str:
         "std": cell_text(result.std),
         "min, max": f"{cell_text(result.min)}, {cell_text(result.max)}",
         "mean length": cell_text(result.len_mean),
-        **{f"mean {name}": _column_text(result, name) for name in result.columns},
+        **{f"mean {name}": _mean_text(result, name, sums) for name, sums in result.columns.items()},
+        **{
+            f"mean {name}": _mean_text(result, name, numbers)
+            for name, numbers in result.infos.items()
+            if name in result.rates and name not in result.columns
+        },
     }
     width = max(13, *(len(what) + 2 for what in lines))
     return "\n".join(
@@ -164,9 +170,9 @@ def _text(result: EvaluationResult) -> str:
     )
 
 
-def _column_text(result: EvaluationResult, name: str) -> str:
-    """Mean sum of a column over the episodes; with an exact interval if it is a rate."""
-    mean = cell_text(sum(result.columns[name]) / len(result.columns[name]))
+def _mean_text(result: EvaluationResult, name: str, numbers: Sequence[float]) -> str:
+    """Mean over the episodes of a number; with an exact interval if it is a rate."""
+    mean = cell_text(sum(numbers) / len(numbers))
     if name not in result.rates:
         return mean
     low, high = result.rates[name]

@@ -53,6 +53,7 @@ def drawn_trial(
     """
     width, is_utf8 = console.width, console.encoding.startswith("utf")
     curves = OUTCOME_METRICS if trial.plays_games else {metric_words(metric): metric for metric in RETURNS}
+    curves = {**curves, **trial.named}
     named = {"iteration": "iteration", "episodes": "episodes", "episode length": "episode_len_mean"}
     counts = [f"{label} {cell_text(metrics.last[name])}" for label, name in named.items() if name in metrics.last]
     lines = [
@@ -101,7 +102,7 @@ def _progress_bar(share: float, width: int, is_utf8: bool) -> list[str]:
 
 def _curve_line(words: str, metric: str, trial: TrialProgress, metrics: TrialMetrics, width: int, is_utf8: bool) -> str:
     """Line with the last and best value of a return or outcome, and its curve where there is room."""
-    text = f"{words:<{LABEL_WIDTH}}{cell_text(metrics.last[metric])}"
+    text = f"{f'{words} ':<{LABEL_WIDTH}}{cell_text(metrics.last[metric])}"
     best = f"best {cell_text(trial.best)}" if trial.judged_by == metric and trial.best is not None else ""
     room = min(LONGEST_LINE, width - LABEL_WIDTH - 8 - len(GAP) * 2 - len(best))
     if not is_utf8 or room < LEAST_CURVE:

@@ -74,7 +74,7 @@ class RunProgress:
         trial = self.trials.setdefault(event.trial, TrialProgress(event.trial, {}))
         trial.observe(event, now)
         if self.has_single_trial and event.result is not None:
-            self.metrics.observe(event.result)
+            self.metrics.observe(event.result, trial.named.values())
         self.count_slots()
         return trial
 

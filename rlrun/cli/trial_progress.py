@@ -113,11 +113,12 @@ class TrialProgress:
             return
         self._last_time = now
         self._num_results += 1
-        last_outcomes = {
-            name: self.outcome(name) for name in OUTCOME_METRICS.values() if self.outcome(name) is not None
+        names = (*OUTCOME_METRICS.values(), *self.named.values())
+        latest = {name: value for name in names if (value := self.latest(name)) is not None}
+        shown = {
+            metric: event.result[metric] for metric in (*SHOWN_METRICS, *self.named.values()) if metric in event.result
         }
-        shown = {metric: event.result[metric] for metric in SHOWN_METRICS if metric in event.result}
-        self.result = shown | {name: rate for name, rate in last_outcomes.items() if shown.get(name) is None}
+        self.result = shown | {name: value for name, value in latest.items() if shown.get(name) is None}
         if self._num_results <= ITERATIONS_TO_START:
             self._base_share, self._base_time = self.share, now
         value = event.result.get(self.judged_by)  # None where an iteration has no evaluation
@@ -209,18 +210,26 @@ class TrialProgress:
         """Whether the trial is judged by game outcomes, since the mean return over both sides says nothing."""
         return is_game_metric(self.judged_by) or any(map(is_game_metric, self.result or ()))
 
-    def outcome(self, metric: str) -> float | None:
-        """Rate of a game outcome (one of `OUTCOME_METRICS`) in the last evaluation; None before the first."""
+    @property
+    def named(self) -> dict[str, str]:
+        """Metrics that the spec names in `stop`, or that judge the trial, by the last part of their names.
+
+        A success rate is an example. Steps, returns and outcomes of games are left out, since views show them anyway.
+        """
+        names = [name for name in (*self.stop, self.judged_by) if name not in (*SHOWN_METRICS, *CURVES)]
+        return {name.rpartition("/")[2]: name for name in names if not is_game_metric(name)}
+
+    def latest(self, metric: str) -> float | None:
+        """Value of a metric in the newest result, or in the last evaluation if only evaluations measure it."""
         return self.result.get(metric) if self.result else None
 
     def score_text(self) -> str:
-        """Formats the newest return, or the game outcomes ("won 0.6, drawn 0.1, lost 0.3"); "" if there is neither."""
-        if self.metric == SGD_STEPS:
-            return ""
-        if not self.plays_games:
-            return f"return {self.return_text()}"
-        rates = {words: self.outcome(name) for words, name in OUTCOME_METRICS.items()}
-        return ", ".join(f"{words} {cell_text(rate)}" for words, rate in rates.items() if rate is not None)
+        """Formats the newest return or game outcomes ("won 0.6, drawn 0.1, lost 0.3") and named metrics; "" if none."""
+        outcomes = OUTCOME_METRICS if self.plays_games else {}
+        values = {words: self.latest(name) for words, name in {**outcomes, **self.named}.items()}
+        texts = [f"{words} {cell_text(value)}" for words, value in values.items() if value is not None]
+        has_return = self.metric != SGD_STEPS and not self.plays_games
+        return ", ".join([*[f"return {self.return_text()}"] * has_return, *texts])
 
     def return_text(self) -> str:
         """Formats the newest mean return with a fixed number of decimals; "-" before the first."""
@@ -263,16 +272,21 @@ class TrialMetrics:
 
     Attributes:
         last: The newest value of each metric that is not None.
-        curves: For each metric in `CURVES`, its finite values so far, oldest first.
+        curves: For each metric in `CURVES` or named by the spec, its finite values so far, oldest first.
     """
 
     last: dict[str, Any] = field(default_factory=dict)
     curves: dict[str, list[float]] = field(default_factory=dict)
 
-    def observe(self, result: Result) -> None:
-        """Updates the metrics with a new result."""
+    def observe(self, result: Result, named: Iterable[str]) -> None:
+        """Updates the metrics with a new result.
+
+        Args:
+            result: The result.
+            named: Metrics with curves in addition to `CURVES`.
+        """
         self.last |= {name: value for name, value in result.items() if value is not None}
-        for metric in CURVES:
+        for metric in (*CURVES, *named):
             value = result.get(metric)
             if value is not None and math.isfinite(value):
                 self.curves.setdefault(metric, []).append(float(value))

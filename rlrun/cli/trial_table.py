@@ -103,12 +103,14 @@ def _progress_columns(trials: Sequence[TrialProgress], now: float, bar: str) -> 
 
 
 def _score_columns(trials: Sequence[TrialProgress]) -> list[Column]:
-    """Columns of the outcomes of games if all trials play games, else of the newest returns."""
-    if not all(trial.plays_games for trial in trials):
-        return [Column("return", [trial.return_text() for trial in trials], 0)]
-    return [
-        Column(words, [cell_text(trial.outcome(name)) for trial in trials], place)
-        for place, (words, name) in enumerate(OUTCOME_METRICS.items())
+    """Columns of the outcomes of games if all trials play games, else of the newest returns; and of named metrics."""
+    play = all(trial.plays_games for trial in trials)
+    named = {words: name for trial in trials for words, name in trial.named.items()}
+    metrics = {**(OUTCOME_METRICS if play else {}), **named}
+    returns = [] if play else [Column("return", [trial.return_text() for trial in trials], 0)]
+    return returns + [
+        Column(words, [cell_text(trial.latest(name)) for trial in trials], place)
+        for place, (words, name) in enumerate(metrics.items())
     ]
 
 

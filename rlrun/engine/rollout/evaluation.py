@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -23,6 +23,8 @@ from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.endless_episodes import EpisodeWatchdog
+from rlrun.engine.rollout.episode_sums import MOST_INFO_NUMBERS, numbers_in
+from rlrun.engine.settings.metric import is_name
 from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.worlds.make import make_vector_world
 from rlrun.engine.worlds.mapping import PolicyMapping
@@ -30,6 +32,9 @@ from rlrun.engine.worlds.vector_world import SlotRows, VectorWorld, place_of
 
 if TYPE_CHECKING:
     import pandas
+
+AGENT_EPISODES = "rlrun.engine.rollout.agent_episodes:AgentEpisodes"
+"""Import path of the accumulator of agents' episodes in a multi-agent world."""
 
 EXACT_INTERVAL = "rlrun.engine.functional.intervals:exact_interval"
 """Import path of the confidence interval of a rate."""
@@ -77,12 +82,20 @@ class EvaluationResult:
         lengths: Steps of each episode.
         policies: Results of each policy's agents in a multi-agent env; `returns` are then sums over all agents.
         columns: For each per-step number that the env's config names (`columns`), its sum over each episode.
+        infos: For each number in the infos of the episodes' last steps, its values in the episodes that have it; in a
+            multi-agent world, only the policies have infos.
     """
 
     returns: list[float]
     lengths: list[int]
     policies: Mapping[str, EvaluationResult] = field(default_factory=dict)
     columns: Mapping[str, list[float]] = field(default_factory=dict)
+    infos: Mapping[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def info_means(self) -> dict[str, float]:
+        """Mean over episodes of each number in the infos of their last steps, by name of the metric (`info/<name>`)."""
+        return {f"info/{name}": float(np.mean(numbers)) for name, numbers in self.infos.items()}
 
     @property
     def column_means(self) -> dict[str, float]:
@@ -94,8 +107,14 @@ class EvaluationResult:
 
     @cached_property
     def rates(self) -> dict[str, tuple[float, float]]:
-        """Exact 95% confidence intervals of success rates, for per-step columns with sum 0 or 1 in every episode."""
-        rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
+        """Exact 95% confidence intervals of success rates.
+
+        A rate is a number in the infos of all episodes' last steps, or the sum of a per-step column, that is 0 or 1 in
+        every episode.
+        """
+        found = {**self.infos, **self.columns}
+        complete = {name: numbers for name, numbers in found.items() if len(numbers) == len(self.returns) > 0}
+        rates = {name: numbers for name, numbers in complete.items() if set(numbers) <= {0.0, 1.0}}
         return {name: load_internal(EXACT_INTERVAL)(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 
     @property
@@ -160,6 +179,7 @@ class EvaluationResult:
             "returns": list(self.returns),
             "lengths": list(self.lengths),
             **({"columns": dict(self.columns)} if self.columns else {}),
+            **({"infos": dict(self.infos)} if self.infos else {}),
             **({"rates_ci95": {name: list(ends) for name, ends in self.rates.items()}} if self.rates else {}),
             **({"policies": {policy: own.to_dict() for policy, own in self.policies.items()}} if self.policies else {}),
         }
@@ -253,7 +273,7 @@ def evaluate(
     draws = generator(seed, "evaluation") if actions == "sampled" else None
     name = f"env {env.id}: evaluation"
     lives = {
-        policy: _Lives(number, number // side_by_side, worlds.columns)
+        policy: load_internal(AGENT_EPISODES)(number, number // side_by_side, worlds.columns)
         for policy, number in worlds.slots.items()
         if env.has_many_agents
     }
@@ -288,7 +308,7 @@ def parallel_episodes(
 def _run(
     behaviors: Mapping[str, ActsInWorld],
     worlds: VectorWorld,
-    lives: Mapping[str, _Lives],
+    lives: Mapping[str, Any],
     name: str,
     episodes: int,
     draws: np.random.Generator | None,
@@ -299,6 +319,7 @@ def _run(
     number = worlds.num_worlds
     current = np.arange(number)
     returns, lengths = [0.0] * episodes, [0] * episodes
+    infos: list[Mapping[str, float]] = [{}] * episodes
     columns = {name: [0.0] * episodes for name in worlds.columns}
     sums, steps = np.zeros(number), np.zeros(number, np.int64)
     column_sums = {name: np.zeros(number) for name in worlds.columns}
@@ -326,10 +347,12 @@ def _run(
             for name, column in shown.columns.items():
                 column_sums[name] += np.add.reduce(column.reshape(number, -1), axis=1)
         for policy, own in living:
-            own.take(rows.policies[policy], current, episodes)
+            own.take(rows.policies[policy], rows.infos.get(policy, {}), current, episodes)
+        last_infos = {} if lives else next(iter(rows.infos.values()), {})
         for world in rows.ended.nonzero()[0]:
             if current[world] < episodes:
                 returns[current[world]], lengths[current[world]] = float(sums[world]), int(steps[world])
+                infos[current[world]] = numbers_in(last_infos.get(int(world), {}))
                 for name, found in columns.items():
                     found[current[world]] = float(column_sums[name][world])
             current[world] += number
@@ -337,7 +360,22 @@ def _run(
             for totals in column_sums.values():
                 totals[world] = 0.0
         awaited.look(int(np.where(current < episodes, steps, 0).max()))
-    return EvaluationResult(returns, lengths, {policy: own.result() for policy, own in lives.items()}, columns)
+    results = {policy: own.result() for policy, own in lives.items()}
+    return EvaluationResult(returns, lengths, results, columns, numbers_by_name(infos))
+
+
+def numbers_by_name(infos: Iterable[Mapping[str, float]]) -> dict[str, list[float]]:
+    """Groups the numbers of episodes by name; at most `MOST_INFO_NUMBERS` names, each a valid name of a metric.
+
+    Args:
+        infos: Numbers of each episode's info by name.
+    """
+    found: dict[str, list[float]] = {}
+    for info in infos:
+        for name, number in info.items():
+            if name in found or (is_name(name) and len(found) < MOST_INFO_NUMBERS):
+                found.setdefault(name, []).append(number)
+    return found
 
 
 def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, name: str) -> None:
@@ -349,43 +387,3 @@ def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, 
     if bad := first_bad_row(space, map_tree(lambda leaf: leaf[seen][None], shown.observations)):
         (_, number), reason = bad
         raise EnvError(f"{name}, {place_of(worlds, policy, int(seen[number]))}: {reason}")
-
-
-class _Lives:
-    """Accumulates returns, lengths and column sums for the episodes of a policy's agents.
-
-    Args:
-        slots: B, number of slots over all worlds.
-        width: K, number of slots per world.
-        columns: Names of the numbers extracted from agents' infos.
-    """
-
-    def __init__(self, slots: int, width: int, columns: Sequence[str]) -> None:
-        self._sums, self._steps = np.zeros(slots), np.zeros(slots, np.int64)
-        self._columns = {name: np.zeros(slots) for name in columns}
-        self._width = width
-        self._found: list[tuple[int, float, int, dict[str, float]]] = []
-
-    def act(self, acts: NDArray[np.bool_]) -> None:
-        """Increments the episode lengths of acting agents."""
-        self._steps += acts
-
-    def take(self, shown: SlotRows, current: NDArray[np.int64], episodes: int) -> None:
-        """Adds a step's rewards and columns, and records agents' episodes that ended in evaluated world episodes."""
-        self._sums += shown.rewards
-        for name, sums in self._columns.items():
-            sums += shown.columns[name]
-        for slot in (shown.terminateds | shown.truncateds).nonzero()[0]:
-            episode = int(current[slot // self._width])
-            if episode < episodes:
-                columns = {name: float(sums[slot]) for name, sums in self._columns.items()}
-                self._found.append((episode, float(self._sums[slot]), int(self._steps[slot]), columns))
-            self._sums[slot], self._steps[slot] = 0.0, 0
-            for sums in self._columns.values():
-                sums[slot] = 0.0
-
-    def result(self) -> EvaluationResult:
-        """Returns the episodes of the policy's agents, in the order of the world's episodes."""
-        found = sorted(self._found, key=lambda life: life[0])
-        columns = {name: [life[3][name] for life in found] for name in self._columns}
-        return EvaluationResult([life[1] for life in found], [life[2] for life in found], columns=columns)

@@ -67,6 +67,11 @@ EVALUATION_COLUMNS = Metric(
 )
 """Additional evaluation metric for each column that the env's config names in `columns`."""
 
+EVALUATION_INFOS = Metric(
+    "evaluation/info/<name>", "", "Mean of a number in the info of an evaluation episode's last step, over the episodes"
+)
+"""Additional evaluation metric for each number that the env reports at the end of an episode, such as a success."""
+
 OTHER_KIND_GAP = "episode_return_gap"
 """Name, without prefix, of the metric for the gap between the returns of greedy and of sampled actions."""
 
@@ -189,13 +194,13 @@ def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
             meaning=f"{metric.meaning}, of the policy's agents",
         )
         for policy in policies
-        for metric in (EVALUATION_METRICS[0], EVALUATION_COLUMNS)
+        for metric in (EVALUATION_METRICS[0], EVALUATION_COLUMNS, EVALUATION_INFOS)
     )
 
 
 def _is_evaluated(metric: str) -> bool:
     """Whether evaluations report a metric: one that training also reports, or one of games against an opponent."""
-    if any(metric == each.name for each in AGAINST_METRICS):
+    if any(metric == each.name for each in AGAINST_METRICS) or EVALUATION_INFOS.matches(metric):
         return True
     policy = re.fullmatch(r"policies/[^/]+/(.+)", metric)
     return metric in EVALUATION_KEYS if policy is None else policy[1] == "episode_return_mean"
@@ -379,7 +384,8 @@ class RunSettings(ConfigModel):
             raise ValueError("expect.last_evaluations needs evaluations; add an `evaluation` section")
         if unknown := [metric for metric in self.expect.metrics if not _is_evaluated(metric)]:
             raise ValueError(
-                f"expect.last_evaluations supports only evaluation metrics ({', '.join(EVALUATION_KEYS)}), "
+                f"expect.last_evaluations supports only evaluation metrics ({', '.join(EVALUATION_KEYS)}, "
+                f"{EVALUATION_INFOS.name}), "
                 f"not {unknown[0]}"
             )
         return self

@@ -15,6 +15,7 @@ from rlrun.engine.training.assemble.policies import Policies
 from rlrun.experiments.spec.experiment import (
     AGAINST_METRICS,
     EVALUATION_COLUMNS,
+    EVALUATION_INFOS,
     EVALUATION_METRICS,
     GAME_ORACLE_METRICS,
     ORACLE_METRICS,
@@ -41,7 +42,7 @@ def reported_metrics(
     if in_world:
         measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS, *GAME_ORACLE_METRICS]
     else:
-        measured += ORACLE_METRICS
+        measured += [EVALUATION_INFOS, *ORACLE_METRICS]
     return metric_table(learns, hooks, has_many_agents=in_world), measured
 
 

@@ -71,7 +71,8 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
         is_last: Whether this iteration is the trial's last.
 
     Returns:
-        Metrics for the iteration's result; all None if no evaluation is due, and {} for a trial without evaluations.
+        Metrics for the iteration's result, and {} for a trial without evaluations. If no evaluation is due, all are
+        None, and those of infos, whose names only episodes show, are left out.
     """
     evaluation = trial.evaluation
     if evaluation is None:
@@ -105,7 +106,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
 
 
 def _names(policies: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """Names of an evaluation's metrics, without prefix, in the order of `_measured`."""
+    """Names of an evaluation's metrics, without prefix, in the order of `_measured`; without those of infos."""
     keys = [*EVALUATION_KEYS, *map(column_metric, columns)]
     for policy in policies:
         keys += [of_policy(policy, RETURN), *(of_policy(policy, column_metric(name)) for name in columns)]
@@ -115,12 +116,14 @@ def _names(policies: Iterable[str], columns: Iterable[str]) -> list[str]:
 def _measured(found: EvaluationResult, policies: Iterable[str]) -> dict[str, float | None]:
     """Metrics of an evaluation, without prefix; None for a policy none of whose agents appeared."""
     values: tuple[float | None, ...] = (found.mean, found.std, found.min, found.max, found.len_mean)
-    measured: dict[str, float | None] = {**dict(zip(EVALUATION_KEYS, values, strict=True)), **found.column_means}
+    measured: dict[str, float | None] = dict(zip(EVALUATION_KEYS, values, strict=True))
+    measured |= found.column_means | found.info_means
     for policy in policies:
         own = found.policies[policy]
         measured[of_policy(policy, RETURN)] = own.mean if own.returns else None
         for name, sums in own.columns.items():
             measured[of_policy(policy, column_metric(name))] = float(np.mean(sums)) if sums else None
+        measured |= {of_policy(policy, name): value for name, value in own.info_means.items()}
     return measured
 
 

@@ -11,7 +11,7 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.evaluation import EvaluationResult
 from rlrun.engine.settings.metric import of_policy
 from rlrun.experiments.spec.expansion import filled
-from rlrun.experiments.spec.experiment import AGAINST_METRICS, ExpectConfig, Experiment
+from rlrun.experiments.spec.experiment import AGAINST_METRICS, EVALUATION_INFOS, ExpectConfig, Experiment
 from rlrun.experiments.spec.loggers import LoggersConfig
 from rlrun.experiments.spec.search_space import find_spaces
 
@@ -41,7 +41,9 @@ def frozen(experiment: Experiment) -> Experiment:
     evaluated = evaluated_metrics(experiment.learns.reported_policies(experiment.env), judged_in.columns) | {
         metric.name for metric in AGAINST_METRICS
     }
-    if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated:
+    if experiment.expect is not None and all(
+        metric in evaluated or EVALUATION_INFOS.matches(metric) for metric in experiment.expect.metrics
+    ):
         stop["iteration"] = min(stop.get("iteration", CONTROL_ITERATIONS), CONTROL_ITERATIONS)
     return as_control(experiment).replace(
         template=template,
@@ -85,7 +87,10 @@ def _still(config: AlgorithmConfig) -> dict[str, Any]:
 
 
 def metrics_of(result: EvaluationResult) -> dict[str, float]:
-    """Metrics of an evaluation, each under two names: as named in training, and with the prefix ``evaluation/``."""
+    """Metrics of an evaluation, each under two names: as named in training, and with the prefix ``evaluation/``.
+
+    Numbers of infos have only the second name, since gates also judge training's own ``info/<name>``.
+    """
     values = {
         "episode_return_mean": result.mean,
         "episode_return_std": result.std,
@@ -94,10 +99,12 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
         "episode_len_mean": result.len_mean,
         **result.column_means,
     }
+    infos = result.info_means
     for policy, own in result.policies.items():
+        infos |= {of_policy(policy, name): value for name, value in own.info_means.items()}
         if own.returns:
             values[of_policy(policy, "episode_return_mean")] = own.mean
-    return values | {f"evaluation/{name}": value for name, value in values.items()}
+    return values | {f"evaluation/{name}": value for name, value in (values | infos).items()}
 
 
 def evaluated_metrics(policies: Iterable[str] = (), columns: Iterable[str] = ()) -> set[str]:

@@ -75,6 +75,19 @@ def test_the_line_of_an_ended_trial_says_which_stop_criterion_it_has_reached(wor
     assert early.line(1.0) == wording("stopped", "asha: worse")
 
 
+def test_a_success_rate_that_the_spec_names_is_shown_with_the_return_until_the_next_evaluation() -> None:
+    rate = "evaluation/info/is_success"
+    trial = TrialProgress("000-seed=0", {"env_steps": 1000, rate: 0.9}, judged_by=rate)
+    run = run_of(trial)
+    for row in ({rate: 0.25}, {}, {rate: None}):
+        row = {"env_steps": 64, "episode_return_mean": 20.0, **row}
+        run.observe(TrialEvent("000-seed=0", "RUNNING", row), now=0.0)
+    assert "return 20.0, is_success 0.25" in trial.line(0.0)
+    columns = {column.heading: column.cells for column in columns_of(run, [trial], 2.0)}
+    assert (columns["return"], columns["is_success"]) == (["20.0"], ["0.25"])
+    assert run.metrics.curves[rate] == [0.25]
+
+
 WON, DRAWN, LOST = OUTCOME_METRICS.values()
 
 

@@ -14,6 +14,8 @@ from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout import endless_episodes, evaluation
 from rlrun.engine.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate, interval_gap
+from rlrun.engine.worlds.mapping import PolicyMapping
+from rlrun.toys import CartPoles
 
 
 class RemembersNothing:
@@ -222,6 +224,49 @@ def test_a_column_that_is_0_or_1_in_each_episode_is_a_rate_with_an_exact_interva
     result = EvaluationResult([0.0] * 10, [1] * 10, columns=columns)
     assert result.rates == {"success": (0.0, pytest.approx(1 - 0.025**0.1))}
     assert result.to_dict()["rates_ci95"] == {"success": list(result.rates["success"])}
+
+
+class Succeeds(SeedLengths):
+    """Succeeds with even seeds, which it reports at the end of the episode; reports other numbers at other times."""
+
+    def step(self, action: Any) -> Any:
+        *step, _ = super().step(action)
+        early = {"early": 1.0, "is_success": False}
+        odd, name = {"odd": self.seed} if self.seed % 2 else {}, {"two\nlines": 1.0}
+        return *step, ({"is_success": self.seed % 2 == 0, **odd, **name} if self.left == 0 else early)
+
+
+def test_numbers_in_the_info_of_the_last_steps_are_collected_by_name() -> None:
+    seeds = [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(9)]
+    result = evaluate({"default": TossesACoin()}, EnvConfig(id=f"{__name__}:Succeeds"), 9, seed=5, num_envs=4)
+    odd = [float(seed) for seed in seeds if seed % 2]
+    assert result.infos == {"is_success": [float(seed % 2 == 0) for seed in seeds], "odd": odd}
+    assert result.info_means == {"info/is_success": 1 - len(odd) / 9, "info/odd": pytest.approx(np.mean(odd))}
+    assert result.rates.keys() == {"is_success"}
+    assert result.to_dict()["infos"] == result.infos
+
+
+class CountsSteps(CartPoles):
+    """Poles that report at their end how many steps they have stood."""
+
+    def reset(self, seed: int) -> Any:
+        self.steps = 0
+        return super().reset(seed)
+
+    def step(self, actions: Any) -> Any:
+        self.steps += 1
+        step = super().step(actions)
+        ended = [agent for agent, is_over in step.terminateds.items() if is_over]
+        return step._replace(infos={agent: {"stood": self.steps} for agent in ended})
+
+
+def test_infos_of_a_world_belong_to_the_policies_of_its_agents() -> None:
+    world = EnvConfig(world=f"{__name__}:CountsSteps")
+    mapping = PolicyMapping(("left", "right"), {"pole_0": "left", "*": "right"})
+    result = evaluate({"left": SitsStill(), "right": SitsStill()}, world, 3, seed=1, mapping=mapping, num_envs=2)
+    assert result.infos == {}
+    for own in result.policies.values():
+        assert own.infos == {"stood": own.lengths}
 
 
 @pytest.mark.parametrize("value", [0.1, 0.7, 0.99, 17.3, 0.0])

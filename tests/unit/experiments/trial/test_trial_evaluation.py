@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv as CartPole
 
+import rlrun
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.trust import spec_risks
 from rlrun.experiments.spec.experiment import AGAINST_METRICS
@@ -65,6 +67,30 @@ def test_a_side_that_no_policy_learns_is_told_nothing_of() -> None:
     told = {name for name, value in found.items() if value is not None}
     assert told == {name for name in NAMES if "/first/" not in name}
     assert found["evaluation/against/loss_rate"] == found["evaluation/against/second/loss_rate"]
+
+
+class AlwaysSucceeds(CartPole):
+    """Reports a success at the end of every episode."""
+
+    def step(self, action: Any) -> Any:
+        *step, _ = super().step(action)
+        return *step, {"is_success": step[2]}
+
+
+def test_a_success_rate_of_evaluations_stops_judges_and_is_expected(tmp_path: Path) -> None:
+    rate = "evaluation/info/is_success"
+    entry = {
+        "env": f"{__name__}:AlwaysSucceeds",
+        "algorithm": "ppo",
+        "config": {**SMALL, "min_env_steps_per_iteration": 0},
+        "stop": {"env_steps": 320, rate: 0.9},
+        "evaluation": {"every": 2, "episodes": 2},
+        "checkpoint": {"best": rate},
+        "expect": {rate: 0.9, "last_evaluations": 1},
+    }
+    (trial,) = rlrun.run({"try": entry}, runs_dir=tmp_path, executor="local")
+    assert (trial.last_result["iteration"], trial.last_result[rate]) == (2, 1.0)
+    assert (trial.judged_by, trial.best_score) == (rate, 1.0)
 
 
 def test_games_against_an_opponent_can_be_stopped_by_compared_and_expected() -> None:

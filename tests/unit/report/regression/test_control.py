@@ -133,6 +133,8 @@ def test_a_control_of_a_population_has_no_scheduler_that_could_change_the_learni
 def test_a_control_is_short_where_the_gate_looks_at_the_evaluation_alone() -> None:
     short = gate({"episode_return_mean": 9, "evaluation/episode_len_mean": 9}, control=True, evaluation={})
     assert short.experiment.stop.bounds == {"env_steps": 50_000, "iteration": CONTROL_ITERATIONS}
+    success = gate({"evaluation/info/is_success": 0.9}, control=True, evaluation={})
+    assert success.experiment.stop.bounds["iteration"] == CONTROL_ITERATIONS
     whole = gate({"episode_return_mean": 9, "info/wins": 0.5}, control=True)
     assert whole.experiment.stop.bounds == {"env_steps": 50_000}
 
@@ -155,7 +157,8 @@ def test_a_control_has_a_run_and_the_gate_of_its_own_experiment() -> None:
 
 
 def test_an_evaluation_goes_by_the_names_of_training_and_its_own() -> None:
-    found = metrics_of(EvaluationResult([1.0, 3.0], [10, 30]))
+    found = metrics_of(EvaluationResult([1.0, 3.0], [10, 30], infos={"is_success": [0.0, 1.0]}))
+    assert found.pop("evaluation/info/is_success") == 0.5  # gates judge info/is_success by the episodes of training
     assert found["episode_return_mean"] == found["evaluation/episode_return_mean"] == 2.0
     assert found["episode_len_mean"] == 20.0
     assert set(found) == evaluated_metrics()

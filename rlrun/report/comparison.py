@@ -29,6 +29,7 @@ from rlrun.report.statistics import (
     rank_test,
     smallest_p,
 )
+from rlrun.report.step_axis import STEP_NAMES
 
 Floats = NDArray[np.float64]
 
@@ -164,6 +165,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     if 1 < fewest < FEW:
         notes.append(f"intervals from {fewest} seeds are too narrow; p values are corrected for the number of seeds")
     worst = _worse_than_rest(sides, mode)
+    notes += _saturation([side for side in sides if _ends_at_best(side, points, mode)], points, axis, mode)
     verdict = _verdict(sides, pairs, worst)
     return Comparison(metric, axis, mode, start, stop, tuple(sides), tuple(pairs), tuple(worst), tuple(notes), verdict)
 
@@ -199,6 +201,36 @@ def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: fl
         *_gathered(f"{{}}: some seeds ended before {stop:,.6g}; their last value is used after that", early),
         *_gathered("{}: not all trials have finished", unfinished),
         *_gathered("{}: the best of several members is used, which favors it over single trials", uneven),
+    ]
+
+
+def _ends_at_best(side: Side, points: Mapping[str, list[Points]], mode: Mode) -> bool:
+    """Whether all samples of a group end at the best value that any curve reaches, and have not always been there."""
+    curves = [ys for courses in points.values() for _, ys in courses]
+    best = max(ys.max() for ys in curves) if mode == "max" else min(ys.min() for ys in curves)
+    return set(side.end) == {best} and any((ys != best).any() for _, ys in points[side.label])
+
+
+def _saturation(full: Sequence[Side], points: Mapping[str, list[Points]], axis: str, mode: Mode) -> list[str]:
+    """Note that final values cannot tell groups apart that all end at the best value, and how soon each reaches it.
+
+    Args:
+        full: The groups that end at the best value.
+        points: Curves of each group's samples, by label.
+        axis: Column of the horizontal axis.
+        mode: Whether higher or lower values are better.
+    """
+    if len(full) < 2:
+        return []
+    best, unit = full[0].end[0], STEP_NAMES.get(axis, "s of training")
+    reached = {side.label: np.median([xs[np.argmax(ys == best)] for xs, ys in points[side.label]]) for side in full}
+    order = sorted(reached.items(), key=lambda item: item[1])
+    steps = ", ".join(f"{label} {cell:,.0f}" for label, cell in order[:MOST_NAMED])
+    more = f" and {len(order) - MOST_NAMED} more" if len(order) > MOST_NAMED else ""
+    return [
+        f"the metric is saturated: all seeds of {len(full)} groups end at {best:,.6g}, the "
+        f"{'highest' if mode == 'max' else 'lowest'} value of any curve. Compare how soon they get there: by area "
+        f"under the curve, or by the median {unit} to {best:,.6g} ({steps}{more})"
     ]
 
 

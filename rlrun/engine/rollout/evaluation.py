@@ -113,8 +113,8 @@ class EvaluationResult:
         every episode.
         """
         found = {**self.infos, **self.columns}
-        complete = {name: numbers for name, numbers in found.items() if len(numbers) == len(self.returns) > 0}
-        rates = {name: numbers for name, numbers in complete.items() if set(numbers) <= {0.0, 1.0}}
+        full = len(self.returns)
+        rates = {name: own for name, own in found.items() if len(own) == full > 0 and set(own) <= {0.0, 1.0}}
         return {name: load_internal(EXACT_INTERVAL)(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 
     @property

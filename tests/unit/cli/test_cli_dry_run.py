@@ -188,6 +188,14 @@ def test_a_plan_of_a_spec_says_how_observations_enter_the_network(spec: Path, wo
     assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-3:-1] == wording("shared_value", "64")
 
 
+def test_a_plan_of_a_recurrent_policy_names_its_core(spec: Path) -> None:
+    model = "{hiddens: [32], shared_value: true, core: gru, core_width: 48}"
+    spec.write_text(
+        f"one: {{algorithm: ppo, env: CartPole-v1, stop: {{env_steps: 1e5}}, config: {{model: {model}}}}}\n"
+    )
+    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-3] == "model: core gru of width 48"
+
+
 @pytest.mark.parametrize("learner", ["{algorithm: maml", "{algorithm: pg, config: {use_baseline: false}"])
 def test_a_plan_of_a_policy_without_a_value_says_nothing_of_sharing_it(spec: Path, learner: str, wording) -> None:
     spec.write_text(f"one: {learner}, env: CartPole-v1, stop: {{env_steps: 1e5}}}}\n")

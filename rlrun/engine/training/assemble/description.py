@@ -302,6 +302,7 @@ def _network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
     leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
     found = chosen_by_observation(config.model, leaves).items()
     chosen = [f"{name} {value}" for name, value in found if config.learns_values or name != "shared_value"]
+    chosen += [f"core {config.model.core} of width {config.model.core_width}"] if config.model.core else []
     parts = [f"observations{f' {path}' if path else ''}: {how}" for path, how in described_leaves(leaves)]
     told = nothing_to_normalize(config, spaces)
     return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts + ([told] if told else [])

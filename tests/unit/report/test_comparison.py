@@ -67,7 +67,7 @@ def test_of_groups_that_all_end_at_the_ceiling_it_is_said_how_soon_they_reach_it
     slow, fast, lower = [[100, 300, 500, 500]] * 3, [[300, 500, 500, 500]] * 3, [[100, 200, 300, 400]] * 3
     found = compared(make_sweep({0.1: slow, 0.2: fast, 0.3: lower}))
     (note,) = [note for note in found.notes if "saturated" in note]
-    assert note == wording("2 groups", "500", "lr=0.2 200, lr=0.1 300")
+    assert note == wording("2 groups", "500", "lr=0.2 200", "lr=0.1 300")
     assert not [note for note in compared(make_sweep({0.1: slow, 0.2: lower}, "one")).notes if "saturated" in note]
     assert not [
         note for note in compared(make_sweep({0.1: [[5, 5]], 0.2: [[5, 5]]}, "flat")).notes if "saturated" in note

@@ -45,7 +45,7 @@ class InferenceConfig(ConfigModel):
     """Where actions are computed: by each rollout worker for its envs, or by one server for all workers of the trial,
     which batches the waiting requests (SEED RL, arXiv:1910.06591)."""
     max_batch: PositiveInt | None = None
-    """Maximum number of env slots in a forward pass of the server; null for all that are waiting."""
+    """Maximum number of env slots in a forward pass of the server; null for all waiting slots."""
     groups: PositiveInt = 2
     """Number of groups into which a worker's envs are divided: while one group waits for actions, the others step."""
     num_gpus: NonNegativeFloat = 0.0

@@ -307,7 +307,7 @@ def _is_known_env(env: EnvConfig) -> bool:
         return True
     if ":" in env.id:
         return env.id in harmless()["envs"]
-    if env.backend == "envpool":  # which knows only its own ids
+    if env.backend == "envpool":  # envpool knows only its own ids
         return True
     if env.id not in gymnasium.registry:
         register_atari()

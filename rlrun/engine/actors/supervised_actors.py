@@ -357,7 +357,7 @@ class BroadcastValues:
     """Latest value that was broadcast to actors for each method and topic; Ray's object store holds each value once."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # with its reference
+        self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # each with its Ray reference
 
     def tell(self, method: str, value: Any, about: Hashable, shells: Iterable[Any]) -> None:
         """Calls a method of the actors' objects with a value, which replaces the former value of this method and topic.

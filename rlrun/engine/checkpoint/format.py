@@ -308,7 +308,7 @@ def _bytes_on_disk(descriptor: int, size: int) -> int:
             place = os.lseek(descriptor, begin, os.SEEK_HOLE)
             found += place - begin
     except OSError as error:
-        if error.errno != errno.ENXIO:  # which is raised after the last data
+        if error.errno != errno.ENXIO:  # ENXIO means that no data follows
             found = size
     os.lseek(descriptor, 0, os.SEEK_SET)
     return found

@@ -151,7 +151,7 @@ class CheckpointStore:
     def best(self, metric: str | None = None) -> Path | None:
         """Returns the path of the checkpoint with the highest value of a metric (in a tie, the newest).
 
-        None if no checkpoint has a value of the metric.
+        The result is None if no checkpoint has a value of the metric.
 
         Args:
             metric: Name of the metric; None for the metric that determines which checkpoint the store keeps as the

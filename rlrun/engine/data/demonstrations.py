@@ -60,7 +60,7 @@ class Demonstrations:
         try:
             with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
                 for name, leaf in {"about": about, **parts, **self.columns}.items():
-                    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:  # without the time of day
+                    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:  # without a timestamp
                         np.lib.format.write_array(member, leaf, allow_pickle=False)
             os.replace(partial, path)
         finally:

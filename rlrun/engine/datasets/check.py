@@ -27,7 +27,7 @@ USUAL_SCALE = (1e-2, 1e2)
 
 @dataclass(frozen=True)
 class DataFinding:
-    """Result of the check of a data set: a problem, or a note.
+    """Finding of a data set's check: a problem, or a note.
 
     Attributes:
         place: File of the data set, and the episode and row in the file if known; "" for the whole set.
@@ -120,7 +120,7 @@ def _last(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _bad_numbers(columns: Columns, manifest: Manifest) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yields each kind of number that is not finite or outside its space with the mask of its rows, [N]."""
+    """Yields each kind of invalid number (not finite, or outside its space) with the mask of its rows, [N]."""
     for name, column in columns.items():
         if column.dtype.kind == "f":
             yield f"'{name}' contains NaN or infinite numbers", _any(~np.isfinite(column))

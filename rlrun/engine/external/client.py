@@ -106,7 +106,7 @@ class Client:
                 except Refused as refused:
                     if refused.code != "client_unknown":
                         raise
-                    self._hello()  # the server has restarted, or has not heard from this client for long
+                    self._hello()  # the server has restarted, or has not heard from this client for a long time
                 else:
                     self._starts += 1
                     return episode

@@ -94,7 +94,7 @@ class Operator(ABC):
 
 
 class StatefulOperator(Operator):
-    """Base class of operators that keep state between items, which checkpoints save."""
+    """Base class of operators that keep state between items; checkpoints save this state."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class WorkerOperator(Operator):
         return
 
     def set_weights(self, weights: Weights) -> None:
-        """Receives new weights of the policy that acts on this worker, used from the next fragment on."""
+        """Receives new weights of the policy that acts on this worker, to be used from the next fragment on."""
         return
 
     @override

@@ -23,7 +23,7 @@ DUPLICATE_LEAD = 8
 
 
 @final
-@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, several times for each item
+@dataclass(slots=True)  # frozen instances take three times as long to create, several times for each item
 class Delivered:
     """Result of a poll with an item: the item, and the index of the last worker that contributed to it, or None."""
 
@@ -381,7 +381,7 @@ class ZipWithWorker(Node):
 
 
 class FollowedBy(Node):
-    """Graph node that lets a second flow process everything that is ready before it delivers an item of the first."""
+    """Graph node that lets a second flow process all of its ready items before each item of the first flow."""
 
     kind = "followed_by"
 

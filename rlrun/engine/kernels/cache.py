@@ -53,7 +53,7 @@ def alone_with(path: Path) -> Iterator[None]:
 def installed_compiler(variable: str, *names: str) -> str | None:
     """Returns the path of the compiler named by an environment variable, or else of the first one on the PATH.
 
-    None if there is none.
+    The result is None if there is none.
     """
     for name in (os.environ.get(variable), *names):
         if name and (found := shutil.which(name)):

@@ -63,7 +63,7 @@ class Graphs:
 
     def __init__(self, announce: Callable[[str], None]) -> None:
         self._announce = announce
-        self._captured: OrderedDict[Hashable, CapturedFunction] = OrderedDict()  # the last used one is last
+        self._captured: OrderedDict[Hashable, CapturedFunction] = OrderedDict()  # the most recently used one is last
         self._eager: set[Hashable] = set()
         self._announced: set[str] = set()
 

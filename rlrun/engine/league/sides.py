@@ -1,6 +1,6 @@
 """Agent-to-policy mappings in which the players of a league alternate between the two sides of a game.
 
-They apply to two-player envs whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
+The mappings apply to two-player envs whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Neural networks: observation encoders, recurrent cores and heads in torch, with NumPy mirrors for acting."""
+"""Neural networks: observation encoders, recurrent cores and heads in torch, with NumPy counterparts for acting."""

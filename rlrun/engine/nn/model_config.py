@@ -29,7 +29,7 @@ class ObservationConfig(ConfigModel):
     integers one-hot vectors (`one_hot`) or learned vectors shared by all positions (`embedding`); null chooses by
     shape, type and bounds."""
     pooling: Pooling = "attention"
-    """Pooling of entities to one vector: attention with four heads, or the mean or maximum of their features."""
+    """Pooling of entities into one vector: attention with four heads, or the mean or maximum of their features."""
     mask: NonEmptyText | None = None
     """Key of the entity mask [entities] in the same Dict: 1 for present entities, 0 for absent ones; null if all are
     present."""

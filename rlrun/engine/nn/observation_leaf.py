@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from rlrun.engine.nn.model_config import Conv, Pooling
 
 IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256, "small": 128}
-"""Output features of each image encoder."""
+"""Number of output features of each image encoder."""
 
 ENTITY_FEATURES = 64
-"""Features of an encoded set of entities."""
+"""Number of features of an encoded set of entities."""
 
 EMBEDDING_FEATURES = 8
 """Width of the learned embedding of an integer."""

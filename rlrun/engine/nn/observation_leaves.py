@@ -250,7 +250,7 @@ def _fitting_conv(shape: tuple[int, ...]) -> Conv:
 def entity_mask_places(tree: ObservationTree) -> list[int | None]:
     """Returns, for each observation entry, the index of the entry that masks its absent entities.
 
-    None without a mask.
+    The index is None for entries without a mask.
     """
     count = itertools.count()
     return list(_entity_mask_places(tree, map_tree(lambda _: next(count), tree), {}))

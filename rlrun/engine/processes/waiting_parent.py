@@ -30,7 +30,7 @@ from rlrun.engine.processes import restart_note
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
-"""Pause in seconds before the first restart, which doubles with each restart, and its maximum."""
+"""Maximum pause in seconds before a restart; the pause begins with `FIRST_PAUSE_S` and doubles with each restart."""
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

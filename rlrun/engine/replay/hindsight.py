@@ -31,7 +31,7 @@ class GoalFunctions(Protocol):
     def terminateds(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
         """Returns whether each of N steps ends its episode, [N], given its goals.
 
-        None if goals never end an episode.
+        The result is None if goals never end an episode.
         """
 
 

@@ -207,7 +207,7 @@ def local_replay(
         n_step: Number of rewards that an n-step return sums before it bootstraps.
         gamma: Discount factor.
         sequences: Whether minibatches consist of sequences; `config` must then be a `SequenceReplayConfig`.
-        make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
+        make_goals: Function that creates the env's goal functions (rewards and terminations), for hindsight replay;
             None if the env has none.
         in_kernels: Whether C kernels sample transitions if they can, with the same result.
         offer: Function that receives the lender of memory for the only worker's fragments, once a fragment has been

@@ -50,7 +50,7 @@ class ReplayBuffer:
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         seed: Seed of the sampler.
-        make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
+        make_goals: Function that creates the env's goal functions (rewards and terminations), for hindsight replay;
             None if the env has none.
         in_kernels: Whether C kernels sample transitions if they can, with the same result.
 

@@ -115,7 +115,7 @@ class ReplayShards:
         minibatches_per_fragment: Minibatches that the learner must sample before the next fragment is accepted.
         timeout_s: Seconds to wait for a shard's answer before the shard is restarted.
         max_restarts: Maximum number of shard restarts before the trial fails.
-        make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
+        make_goals: Function that creates the env's goal functions (rewards and terminations), for hindsight replay;
             None if the env has none.
 
     Attributes:
@@ -233,7 +233,7 @@ class ReplayShards:
 
     @property
     def _portion(self) -> int:
-        """Returns the number of minibatches to request by one actor call."""
+        """Returns the number of minibatches to request in one actor call."""
         return -(-self._in_flight // PORTIONS)
 
     def _request(self, minibatch_size: int, env_steps: int, allowed: int) -> None:

@@ -45,7 +45,7 @@ class SequenceReplay:
         seed: Seed of the sampler.
 
     Raises:
-        UsageError: Hindsight is set, but supports single transitions only.
+        UsageError: Hindsight replay is enabled, but it supports only single transitions.
 
     Source:
         Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (R2D2), ICLR 2019.

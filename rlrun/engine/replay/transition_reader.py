@@ -149,7 +149,7 @@ class TransitionReader:
         )
 
 
-@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each update
+@dataclass(slots=True)  # frozen instances take three times as long to create, once for each update
 class UnreadMinibatches:
     """Minibatches that a replay buffer is due to deliver, which the learner draws and reads as part of its updates.
 

@@ -275,7 +275,7 @@ class CuriousPolicy(RewardingPolicy):
     ) -> None:
         super().__init__(actor_critic)
         model = actor_critic.model
-        # A step's novelty depends on what it shows, whatever the policy sees of earlier steps.
+        # Novelty networks see no earlier steps, even if the policy does.
         present = model.replace(views=ViewsConfig())
         self.novelty_leaves = encoded_leaves(
             policy_leaves(observation_space, action_space, present, normalize_observations=True)
@@ -298,7 +298,7 @@ class CuriousPolicy(RewardingPolicy):
 
 
 class _CuriousNets(nn.Module):
-    """Module of an actor-critic and its novelty networks, by their names in the policy."""
+    """Torch module that contains an actor-critic and its novelty networks, by their names in the policy."""
 
     def __init__(self, actor_critic: nn.Module, novelty: Mapping[str, nn.Module]) -> None:
         super().__init__()

@@ -303,7 +303,7 @@ def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
 def config_in(annotation: Any) -> type[ConfigModel] | None:
     """Returns the config class in a type annotation: the annotation itself, or the first config class of a union.
 
-    None if there is none.
+    The result is None if there is none.
     """
     if get_origin(annotation) is Annotated:
         return config_in(get_args(annotation)[0])

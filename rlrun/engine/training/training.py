@@ -108,7 +108,7 @@ class Training:
 
     @property
     def games(self) -> Games:
-        """Object for games in a two-sided env with current weights; the first access starts workers and learners."""
+        """Games in a two-sided env with current weights; the first access starts workers and learners."""
         return load_internal(PARTS["games"])(self.description, self.acting)  # type: ignore[no-any-return]
 
     @property

@@ -332,7 +332,7 @@ class Team(WrappedWorld):
         return given.pop()
 
     def _joined(self, observations: Mapping[str, Any]) -> dict[str, Any]:
-        """Joins the members' observations to one team observation, if any member has one."""
+        """Joins the members' observations into one team observation, if any member has one."""
         joined = self._others(observations)
         if any(member in observations for member in self._members):
             joined[self._name] = tuple(

@@ -63,8 +63,8 @@ class StatefulSource(Iterator[T_co], ABC):
 def from_items(items: Iterable[T]) -> Flow[T]:
     """Creates a flow over the items of an iterable, which is consumed lazily.
 
-    Checkpoints save the position only if the iterable is a `StatefulSource`, which printed plans show by its class
-    name.
+    Checkpoints save the position only if the iterable is a `StatefulSource`; printed plans show such a source by its
+    class name.
     """
     return Flow(StatefulItems(items) if isinstance(items, StatefulSource) else ItemSource(items))
 

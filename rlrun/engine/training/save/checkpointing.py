@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.flat_parameters import FlatParameters
 
 OTHER_ROUNDING = "rlrun.engine.training.rounding:has_other_rounding"
-"""Import path of the function that compares C kernels, for runs whose updates they compute."""
+"""Import path of the function that compares this machine's C kernels with those of a checkpoint's run."""
 
 TENSOR_KINDS = ("policies", "targets", "optimizers")
 """File stems of a trainee's tensors in checkpoints, by kind."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlrun.engine.training.running_training import RunningTraining
 
 KERNELS_RECORD = "rlrun.engine.training.rounding:kernels_record"
-"""Import path of the function that records C kernels, for trainings whose updates they compute."""
+"""Import path of the function that returns the manifest entries of trainings whose updates run in C kernels."""
 
 SOURCES = "rlrun.engine.settings.sources:sources_of"
 """Import path of the function that returns digests of users' own modules."""
@@ -97,7 +97,7 @@ def sections(running: RunningTraining) -> dict[str, Any]:
         own["curriculum"] = running.curriculum.kwargs
     if results.agents is not None:
         own["agents"] = results.agents.state()
-        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # of the part that joins the branches
+        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # the part that joins the branches
         own["shared"] = [flow.state() for flow in running.shared_flows]
     return {
         "training": section("training", own),

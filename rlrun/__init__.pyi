@@ -555,8 +555,8 @@ class AWAC(_AWAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
@@ -640,7 +640,7 @@ class AlphaZero(_AlphaZero):
             evaluation_simulations: Number of tree search simulations before each move in evaluation and other acting.
             exploration: Exploration constant of PUCT, the papers' c_puct.
             first_play_reduction: First-play urgency reduction: the Q value of an unvisited action is the position's
-                predicted value minus this.
+                predicted value minus this number.
             root_noise: Weight of Dirichlet noise in the root's prior probabilities, in self-play only.
             root_noise_alpha: Concentration of the Dirichlet noise.
             temperature: Temperature for the first moves of a self-play game, which are sampled in proportion to visits
@@ -750,9 +750,9 @@ class Apex(_Apex):
             dueling: Dueling network with streams for the state value and the advantages (Wang et al.,
                 arXiv:1511.06581).
             distribution: Distribution of returns: `none` learns the mean.
-            num_atoms: Number of atoms of c51, or of quantiles.
-            acting_quantiles: Number of quantiles whose mean is the value of an action in iqn's acting and greedy
-                choices, at the midpoints of equal parts of [0, 1].
+            num_atoms: Number of atoms (c51) or quantiles.
+            acting_quantiles: Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's
+                value when iqn acts or chooses greedily.
             num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
@@ -855,8 +855,8 @@ class ApexDDPG(_ApexDDPG):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
@@ -1353,8 +1353,8 @@ class CQL(_CQL):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -1367,7 +1367,7 @@ class CQL(_CQL):
             conservative_weight: Weight alpha of the conservative regularizer.
             num_sampled_actions: Number N of actions from each of three distributions that the regularizer samples.
             calibrated: Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regularizer, values of the
-                actor's actions are at least the return of the recorded episode from there.
+                actor's actions are at least the return of the recorded episode from that step on.
         """
 
 class CRR(_CRR):
@@ -1456,8 +1456,8 @@ class CRR(_CRR):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
@@ -1466,7 +1466,7 @@ class CRR(_CRR):
             max_weight: Largest weight of a recorded action.
             num_sampled_actions: Number of the actor's actions whose values estimate the state value.
             weighting: Weights of recorded actions: `exp(beta * advantage)`, or `binary`, 1 where the advantage is
-                positive and else 0 (arXiv:2006.15134, eqs.
+                positive and 0 elsewhere (arXiv:2006.15134, eqs.
             baseline: State value in an advantage: the mean of the sampled actions' values, or their maximum.
         """
 
@@ -1564,8 +1564,8 @@ class CrossQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -1750,8 +1750,8 @@ class DDPG(_DDPG):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
@@ -2015,9 +2015,9 @@ class DQN(_DQN):
             dueling: Dueling network with streams for the state value and the advantages (Wang et al.,
                 arXiv:1511.06581).
             distribution: Distribution of returns: `none` learns the mean.
-            num_atoms: Number of atoms of c51, or of quantiles.
-            acting_quantiles: Number of quantiles whose mean is the value of an action in iqn's acting and greedy
-                choices, at the midpoints of equal parts of [0, 1].
+            num_atoms: Number of atoms (c51) or quantiles.
+            acting_quantiles: Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's
+                value when iqn acts or chooses greedily.
             num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
@@ -2343,8 +2343,8 @@ class DroQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -2606,8 +2606,8 @@ class FlashSAC(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -2916,9 +2916,9 @@ class Gorila(_Gorila):
             dueling: Dueling network with streams for the state value and the advantages (Wang et al.,
                 arXiv:1511.06581).
             distribution: Distribution of returns: `none` learns the mean.
-            num_atoms: Number of atoms of c51, or of quantiles.
-            acting_quantiles: Number of quantiles whose mean is the value of an action in iqn's acting and greedy
-                choices, at the midpoints of equal parts of [0, 1].
+            num_atoms: Number of atoms (c51) or quantiles.
+            acting_quantiles: Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's
+                value when iqn acts or chooses greedily.
             num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
@@ -3109,8 +3109,8 @@ class IQL(_IQL):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration when training from data alone.
@@ -3215,9 +3215,9 @@ class IQN(_IQN):
             dueling: Dueling network with streams for the state value and the advantages (Wang et al.,
                 arXiv:1511.06581).
             distribution: Distribution of returns: `none` learns the mean.
-            num_atoms: Number of atoms of c51, or of quantiles.
-            acting_quantiles: Number of quantiles whose mean is the value of an action in iqn's acting and greedy
-                choices, at the midpoints of equal parts of [0, 1].
+            num_atoms: Number of atoms (c51) or quantiles.
+            acting_quantiles: Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's
+                value when iqn acts or chooses greedily.
             num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
@@ -3878,8 +3878,8 @@ class MBPO(_MBPO):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -4817,8 +4817,8 @@ class REDQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -5113,8 +5113,8 @@ class RLPD(_RLPD):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -5299,8 +5299,8 @@ class SAC(_SAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -5409,8 +5409,8 @@ class SimBa(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -5603,8 +5603,8 @@ class TD3(_TD3):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
@@ -5703,8 +5703,8 @@ class TD3BC(_TD3BC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
@@ -5820,8 +5820,8 @@ class TQC(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.
@@ -6152,8 +6152,8 @@ class XQC(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics,
-                or their `mean`, as in REDQ.
+            actor_objective: Value that the actor maximizes: the value of the `first` critic, the `minimum` of all
+                critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
             alpha_lr: Learning rate of the entropy temperature.

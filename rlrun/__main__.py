@@ -13,7 +13,7 @@ RUNS_TRIALS = ("train", "resume", "regress")
 is an error."""
 
 RESTARTED = ("train", "resume")
-"""Commands whose process is started again after its death, as often as `failure.driver_restarts` says."""
+"""Commands whose process is restarted after it dies, up to `failure.driver_restarts` times."""
 
 
 def run() -> None:

@@ -118,7 +118,7 @@ def refuse_changes(document: Document, translation: Translation) -> None:
 
 
 def _refuse_others(document: Document) -> None:
-    """Raises an error for a file without RLlib experiments; the message has the kind of file that it seems to be."""
+    """Raises an error for a file without RLlib experiments; the message names the kind of file it seems to be."""
     from rlrun.bridges.translation.rllib import ENTRY_KEYS, is_rllibs
 
     data = document.data

@@ -121,7 +121,7 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         return self._connection
 
     def _observation(self, answer: Mapping[str, Any], kind: str) -> Any:
-        """Observation in an answer, with the fields of the space alone."""
+        """Observation in an answer, reduced to the fields of the space."""
         fields = answer.get("observation")
         if not isinstance(fields, dict):
             raise OpenEnvError(f"{self._url} answered {kind} without an observation")
@@ -143,7 +143,7 @@ def _space(spaces: Mapping[str, Any], part: str) -> Dict:
     """Space of observations or actions.
 
     Raises:
-        UsageError: It is none, or no Dict.
+        UsageError: The data does not describe a space, or the space is not a Dict.
     """
     try:
         space = space_from_json(spaces[part])

@@ -40,7 +40,7 @@ from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.trial_loop import TrialLoop
 
 TOLERANCE = 1e-5
-"""Upper bound of the difference between an observation that SB3 and rlrun have normalized, relative above 1."""
+"""Upper bound of the difference between SB3's and rlrun's normalized observations, relative for values above 1."""
 
 MOST_BYTES = 2**28
 """Maximum unpacked size of the npz file with the statistics of `VecNormalize`, in bytes."""
@@ -126,7 +126,7 @@ def import_sb3(
 
 
 def _entry(file: Sb3Zip, policy: Sb3Policy, env: str) -> TranslatedEntry:
-    """Entry of a spec with the algorithm's settings in the file, and the networks of its parameters."""
+    """Spec entry with the algorithm's settings from the file, and with the networks that match its parameters."""
     settings = written_settings(file, policy.algorithm)
     if policy.sees_image and present_env(env).is_atari:
         settings["env_wrapper"] = ATARI_WRAPPER
@@ -151,7 +151,7 @@ def _only_trial(experiment: Experiment) -> TrialSpec:
 
 
 def _encoding(space: Space[Any], policy: Sb3Policy, *, is_normalized: bool) -> dict[str, Any]:
-    """Settings by which the network sees an observation as SB3's does; {} where it does so by default.
+    """Settings with which the network encodes an observation as SB3's does; {} if it does so by default.
 
     Raises:
         UsageError: SB3's preprocessing of such observations has no counterpart.
@@ -189,7 +189,7 @@ def _write_checkpoint(
 def _content(
     running: RunningTraining, trial: TrialSpec, file: Sb3Zip, policy: Sb3Policy, normalization: Path | None
 ) -> Content:
-    """Parameters and moments of observations as a checkpoint holds them."""
+    """Parameters and moments of observations, in a checkpoint's format."""
     ((name, branch),) = running.branches.items()
     trainee = branch.trainee
     parameters = trainee.policy.parameters
@@ -211,7 +211,7 @@ def _arrays(parts: Mapping[str, NamedParameter]) -> dict[str, Any]:
 
 
 def _log_alpha(file: Sb3Zip) -> NamedParameter | None:
-    """Logarithm of SAC's temperature, [1]: learned, or of a constant one."""
+    """Logarithm of SAC's temperature, learned or constant, [1]."""
     learned, constant = (file.variables.get(name) for name in ("log_ent_coef", "ent_coef_tensor"))
     if learned is None and constant is not None and (constant > 0).all():
         learned = np.log(constant)
@@ -219,7 +219,7 @@ def _log_alpha(file: Sb3Zip) -> NamedParameter | None:
 
 
 def _in_units_of_range(parts: Mapping[str, NamedParameter], space: Space[Any]) -> dict[str, NamedParameter]:
-    """Normal distributions in units of half the action range, where SB3's are in the env's."""
+    """Converts normal distributions from the env's units, as in SB3, to units of half the action range."""
     found = dict(parts)
     if "log_stds" not in parts or not isinstance(space, Box):
         return found
@@ -240,7 +240,7 @@ def _check_fits(
     trial: TrialSpec,
     file: Sb3Zip,
 ) -> None:
-    """Refuses parameters of other shapes than the policy has in the env."""
+    """Raises an error if the parameters' shapes differ from those of the policy in the env."""
     where = f"in {trial.env.id}, with observations {spaces.observation} and actions {spaces.action},"
     ask = "is --env the env in which it was trained?"
     for name, part in own.items():
@@ -257,7 +257,7 @@ def _check_fits(
 
 
 STEPS = 1_000_000
-"""Length of a run that is resumed, in env steps, if the file has no length of its training."""
+"""Length of a resumed run, in env steps, if the file does not record how long it was to train."""
 
 MOST = {"n_envs": 1_024, "n_steps": 100_000, "n_timesteps": 10**12}
 """Upper bounds of settings in a file that determine the use of memory."""

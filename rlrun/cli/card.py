@@ -89,7 +89,7 @@ def card(
 
 
 def _experiment(view: RunView, runs_dir: Path, *, trust: bool) -> Experiment:
-    """The run's experiment; code that it names is imported from the user's own run, or with ``--trust``."""
+    """The run's experiment; code that it names is imported only for the user's own run, or with ``--trust``."""
     from rlrun.cli.targets import is_own, naming_runs_dir
     from rlrun.engine.trust import refuse_risks_of_run
     from rlrun.experiments.runs.run_directory import RunDirectory, follow_import_paths
@@ -123,7 +123,7 @@ def _evidence(
 
 
 def _write_files(folder: Path, experiment: Experiment, evidence: CardEvidence, runs_dir: Path, *, trust: bool) -> None:
-    """Writes spec, policy, curve and ONNX files; of the last two, reports on stderr what is left out."""
+    """Writes spec, policy, curve and ONNX files; reports on stderr if the curve or an ONNX file is left out."""
     from rlrun.cli.targets import restored
     from rlrun.deploy.card.folder import entry_of, write_policy
     from rlrun.deploy.card.readme import SPEC, seed_number

@@ -205,14 +205,14 @@ def _listed(names: str) -> tuple[str, ...]:
 
 
 def _print_sets(written: Sequence[DataSet], **others: Any) -> None:
-    """Prints data sets that were written; `others` are further keys of the JSON document."""
+    """Prints the written data sets; `others` are additional keys of the JSON document."""
     sets = [{"path": str(one.folder), "episodes": one.num_episodes, "steps": one.num_steps} for one in written]
     lines = [f"{one['path']}: {one['episodes']:,} episodes, {one['steps']:,} steps" for one in sets]
     print_result({"sets": sets, **others}, "\n".join(lines))
 
 
 def _lines(findings: list[DataFinding]) -> list[str]:
-    """Lines of the findings, wrong ones marked."""
+    """Formats findings as lines, with errors marked."""
     return [
         f"{'WRONG' if found.is_wrong else 'note '} {': '.join(filter(None, (found.place, found.text)))}"
         for found in findings

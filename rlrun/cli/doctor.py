@@ -1,4 +1,4 @@
-"""``rlrun doctor``: checks whether this machine can train, and benchmarks a spec with other worker counts."""
+"""``rlrun doctor``: checks whether this machine can train, and benchmarks a spec with different worker counts."""
 
 from __future__ import annotations
 

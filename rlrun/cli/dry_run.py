@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlrun.experiments.spec.search_space import SearchSpace
 
 MOST_OVERSHOOT = 0.2
-"""Overshoot of the stop criterion, as a fraction of it, up to which there is no warning."""
+"""Largest overshoot of the stop criterion, as a fraction of the criterion, that causes no warning."""
 
 
 def print_plan(experiments: list[Experiment]) -> None:
@@ -78,7 +78,7 @@ def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
 
 
 def _end(learns: Policies, stop: float) -> int:
-    """Env steps at the end of training: those of the iteration in which the stop criterion is reached."""
+    """Env steps at the end of training, that is, after the iteration that reaches the stop criterion."""
     from rlrun.experiments.spec.stop_config import env_steps_at_stop
 
     per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())

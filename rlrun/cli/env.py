@@ -157,8 +157,8 @@ class _Target(NamedTuple):
 
     Attributes:
         config: The env or world.
-        mapping: The policy of each agent of a world, None if no spec has it.
-        slots: Slots of policies in each world, {} if no spec has them.
+        mapping: The policy of each agent of a world; None if no spec defines it.
+        slots: Number of agent slots of each policy in a world; {} if no spec defines them.
     """
 
     config: EnvConfig

@@ -90,7 +90,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def _progress_bar(share: float, width: int, is_utf8: bool) -> list[str]:
-    """Line with the completed share; none where it is unknown."""
+    """Line with the completed fraction; no line if it is unknown."""
     if share <= 0:
         return []
     text = f"{share:.0%}"
@@ -111,7 +111,7 @@ def _curve_line(words: str, metric: str, trial: TrialProgress, metrics: TrialMet
 
 
 def _section(label: str, cells: Sequence[str], width: int) -> Iterator[str]:
-    """Yields lines that begin with a label, with as many cells each as fit."""
+    """Yields lines that begin with a label, each with as many cells as fit."""
     line = ""
     for cell in filter(None, cells):
         if line and len(line) + len(GAP) + len(cell) > width:

@@ -48,12 +48,12 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 
 COMPILATION_TIMEOUT_S = 60.0
-"""Seconds for a test compilation: on an idle machine it takes about 15 s, with torch's own import."""
+"""Timeout of the test compilation in seconds; on an idle machine it takes about 15 s, including torch's import."""
 
 RAY_TIMEOUT_S = 60.0
 
 BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16")
-"""CPU flags of Linux that stand for bfloat16 instructions: of AVX-512, AMX and ARM."""
+"""CPU flags in Linux that indicate bfloat16 instructions, for AVX-512, AMX and ARM."""
 
 NOT_FINISHED = "did not finish within"
 
@@ -129,7 +129,7 @@ def _extra(name: str, modules: tuple[str, ...]) -> CheckResult:
 
 
 def _bfloat16() -> Iterator[CheckResult]:
-    """Checks whether the CPU has instructions for bfloat16; nothing where the kernel does not list them."""
+    """Checks whether the CPU has bfloat16 instructions; yields nothing if the kernel does not list CPU flags."""
     flags = next((line.split() for line in _lines("/proc/cpuinfo") if line.startswith(("flags", "Features"))), [])
     if not flags:
         return

@@ -51,7 +51,7 @@ def complete_trials(ctx: click.Context, _parameter: click.Parameter, incomplete:
 
 
 def complete_tags(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of tags: those of the named run, or of all runs if none is named."""
+    """Shell completion of tags: the named run's tags, or the tags of all runs if none is named."""
     from rlrun.cli.targets import run_names
     from rlrun.engine.messages.errors import RunDamaged
     from rlrun.experiments.runs.labels import read_labels
@@ -86,7 +86,7 @@ def complete_specs_and_trials(ctx: click.Context, parameter: click.Parameter, in
 def complete_settings(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Shell completion of ``--set KEY=``: keys of an experiment, including the settings of the named algorithm.
 
-    The algorithm is that of ``--algorithm`` or of the spec files typed so far; if no algorithm is known, only the
+    The algorithm is taken from ``--algorithm`` or the spec files typed so far; if no algorithm is known, only the
     settings common to all algorithms are completed.
     """
     if "=" in incomplete:
@@ -106,7 +106,7 @@ def complete_settings(ctx: click.Context, _parameter: click.Parameter, incomplet
 
 
 def _paths(model: type[ConfigModel], prefix: str = "") -> Iterator[str]:
-    """Yields the dotted paths of all settings of a config class, of nested ones as well."""
+    """Yields the dotted paths of all settings of a config class, including nested ones."""
     from rlrun.engine.settings.config import config_in
     from rlrun.experiments.spec.stop_config import StopConfig
 

@@ -91,7 +91,7 @@ def _board_game(env: EnvConfig) -> BoardGame:
     """Creates the board game in which a policy was trained.
 
     Raises:
-        UsageError: If the world is no board game.
+        UsageError: If the world is not a board game.
     """
     from rlrun.engine.worlds.make_worlds import make_world, steps_all_at_once
     from rlrun.toys.board_games import BoardGame
@@ -176,7 +176,7 @@ def _action_named(world: BoardGame, text: str) -> int:
     """Parses a typed move into a legal action.
 
     Raises:
-        UsageError: If the text is no move, or the move is illegal.
+        UsageError: If the text is not a move, or the move is illegal.
     """
     row, column = _row_and_column(world, text)
     if not (0 <= row < world.rules.rows and 0 <= column < world.rules.columns):

@@ -89,7 +89,7 @@ def _first_trial(
 
 
 MOST = 0.5
-"""Share of the total time from which a part of the training gets advice."""
+"""Share of the total time above which a part of the training gets advice."""
 
 COLLECTING_BESIDE_THE_REST = 0.25
 """Target for the time spent on collecting experience, as a share of all other time."""

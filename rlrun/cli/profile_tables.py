@@ -119,7 +119,7 @@ def _travel_of(worker: WorkerTime) -> Row:
 
 
 def _server_table(profile: Profile) -> Iterator[str]:
-    """Yields a table of the requests to an inference server: its queue, its batches, and what workers waited for."""
+    """Yields a table of the requests to an inference server: batches, queue, and the parts of the waiting time."""
     rows: list[Row] = [
         [
             worker_name(worker.worker),
@@ -227,7 +227,7 @@ def worker_name(worker: int) -> str:
 
 
 def _fragment_events(fragment: MeasuredFragment, offset: float, zero: float) -> Iterator[dict[str, Any]]:
-    """Yields the span of a fragment and those of its phases.
+    """Yields the spans of a fragment and of its phases.
 
     Args:
         fragment: The fragment.

@@ -158,7 +158,7 @@ def continue_command(
 
 
 def _print_result(directory: Path, trials: Sequence[TrialResult]) -> None:
-    """Prints the outcome of a command that has continued runs, and the damages that it has found.
+    """Prints the outcome of a command that has continued runs, and any damage that it found.
 
     Raises:
         RunDamaged: If results are damaged beyond repair.

@@ -91,7 +91,7 @@ def runs(
 
 
 def _listed_runs(runs_dir: Path, tags: tuple[str, ...], sort: str, limit: int | None) -> list[dict[str, Any]]:
-    """Data of the runs that have all tags; only of the first `limit` runs if sorting needs nothing from their files."""
+    """Data of the runs that have all tags; only of the first `limit` runs if sorting does not need their files."""
     from rlrun.cli.targets import run_names
     from rlrun.experiments.runs.run_state import last_change, read_run_state
 
@@ -102,7 +102,7 @@ def _listed_runs(runs_dir: Path, tags: tuple[str, ...], sort: str, limit: int | 
 
 
 def _echo_problems(found: list[dict[str, Any]], runs_dir: Path) -> None:
-    """Prints on stderr what is wrong with listed runs, and which ones other users wrote."""
+    """Prints on stderr the problems of listed runs, and which runs belong to other users."""
     from rlrun.cli.targets import is_own
 
     for run in found:

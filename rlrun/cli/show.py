@@ -139,7 +139,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
 
 
 def _switch_table(run: RunView) -> str:
-    """Table of what each seed loses at the switch from the stage before; "" without evaluations on both sides."""
+    """Table of the return that each seed loses at the switch to this stage; "" without evaluations on both sides."""
     from rlrun.report.reading import axis_of
     from rlrun.report.switch import FIRST, Switch, switches
 
@@ -191,7 +191,7 @@ def _ended(run: RunView) -> str:
 
 
 def _early_ends(run: RunView) -> str:
-    """Reasons of the trials that a hook or a plateau stopped."""
+    """Reasons why a hook or a plateau stopped trials."""
     return "\n".join([trial.early_end for trial in run.trials if trial.early_end][:MOST_ROWS])
 
 

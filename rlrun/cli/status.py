@@ -143,7 +143,7 @@ def _owner_elsewhere(state: RunState) -> tuple[LastOwner | None, str]:
 
 
 def _waiting(state: RunState, runs_dir: Path) -> str:
-    """Message on the trials that wait for resources of Ray, and on what the next of them needs; "" if none waits."""
+    """Message about the trials that wait for Ray's resources, and the needs of the next one; "" if none waits."""
     from rlrun.cli.targets import is_own
     from rlrun.experiments.cluster.resources import TrialResources
     from rlrun.experiments.runs.run_directory import RunDirectory
@@ -211,7 +211,7 @@ def _resume_command(state: RunState, owner: LastOwner | None) -> str | None:
 
 
 def _print(state: RunState, waiting: str, owner: LastOwner | None, problem: str) -> None:
-    """Prints the full table once, colored and truncated to the terminal's width, and what trials wait for."""
+    """Prints the full table once, colored and truncated to the terminal's width, and the resources trials wait for."""
     from rich.console import Console
 
     from rlrun.cli.trial_progress import display_order

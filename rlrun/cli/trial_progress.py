@@ -32,12 +32,12 @@ SHOWN_METRICS = (
     "time_this_iter_s",
     *OUTCOME_METRICS.values(),
 )
-"""Names of the metrics that are kept of a trial's newest result, to save memory in runs of many trials."""
+"""Names of the metrics kept from a trial's newest result; others are dropped to save memory in runs of many trials."""
 
 RETURNS = (RETURN, f"evaluation/{RETURN}")
 
 CURVES = (*RETURNS, *OUTCOME_METRICS.values())
-"""Metrics whose course is kept in a run of one trial."""
+"""Metrics whose history is kept in a run of one trial."""
 
 ITERATIONS_TO_START = 2
 """Number of initial iterations that the pace estimate excludes, since they include tracing and compilation."""

@@ -66,7 +66,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
 def _name_columns(trials: Sequence[TrialProgress], *, has_single_trial: bool) -> list[Column]:
     """Columns of the trials' names and statuses.
 
-    Parameters and the seed have columns of their own, so that the number is enough of the names of several trials.
+    Parameters and the seed have their own columns, so with several trials only the number of each name is shown.
     """
     names = [trial.name if has_single_trial else trial.name.partition("-")[0] for trial in trials]
     return [Column("trial", names, 0, False), Column("status", [trial.status for trial in trials], 0, False)]
@@ -85,7 +85,7 @@ def _setting_columns(everyone: Sequence[TrialProgress], trials: Sequence[TrialPr
 
 
 def _progress_columns(trials: Sequence[TrialProgress], now: float, bar: str) -> list[Column]:
-    """Columns of what the trials have done, how fast, and where."""
+    """Columns of the trials' progress, speed and location."""
     results = [trial.result or {} for trial in trials]
     metric = counted_metric(results)
     lefts = [trial.seconds_left(now) for trial in trials]

@@ -33,7 +33,7 @@ def verify(spec: Path, writes: bool, progress: Progress | None, quiet: bool, run
     first seed and writes that file.
 
     The exit code is 0 if all are equal and 1 if not. The first row that differs is
-    then printed, with what else differs here, the likeliest cause first.
+    then printed, followed by its possible causes, the most likely first.
 
     \b
     rlrun verify cartpole/ppo

@@ -112,7 +112,7 @@ class RunWatcher:
                 self._stream.close()
 
     def __call__(self, event: RunEvent) -> None:
-        """Updates the display by one event of the run."""
+        """Updates the display with one event of the run."""
         match event:
             case RunFound():
                 self._write_line(event.text)

@@ -19,7 +19,7 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.config import ConfigModel, NonEmptyText, PositiveInt
 
 LABELS, SATISFIED, AUTOMATON = "labels", "satisfied", "automaton"
-"""Keys: of the labels in the env's info, of the outcome in the wrapper's info, and of the automaton's state in
+"""Keys of the labels in the env's info, the outcome in the wrapper's info, and the automaton's state in
 observations."""
 
 

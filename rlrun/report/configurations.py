@@ -141,9 +141,9 @@ def varied_settings(run: RunView) -> list[str]:
 
 
 def _strata(found: Sequence[Sequence[TrialResult]]) -> tuple[tuple[Sample, ...], ...]:
-    """Strata of pooled configurations: resampling within a configuration takes two seeds or more.
+    """Strata of pooled configurations: resampling within a configuration requires at least two seeds.
 
-    With fewer, configurations are resampled.
+    With fewer seeds, whole configurations are resampled.
     """
     strata = found if all(len(trials) > 1 for trials in found) else [[one for trials in found for one in trials]]
     return tuple(tuple((trial,) for trial in trials) for trials in strata)

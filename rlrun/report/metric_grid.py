@@ -18,10 +18,10 @@ CLOCK = "time_total_s"
 MOST_PER_SECTION = 12
 
 MOST_TRIALS = 200
-"""Number of trials up to which all metrics are read; those of more trials take too much memory."""
+"""Maximum number of trials for which all metrics are read; the metrics of more trials take too much memory."""
 
 LEAST_SHARE = 0.005
-"""Share of the time from which a phase is listed."""
+"""Smallest share of the time for which a phase is listed."""
 
 _COUNTERS = frozenset(
     {"iteration", "env_steps", "agent_steps", "sgd_steps", "episodes", "weights_version", "worker_restarts", CLOCK}

@@ -63,7 +63,7 @@ SCRIPTS = (
 """JavaScript files of the page, in the order of execution."""
 
 MOST_COMPARED = 60
-"""Number of groups up to which they are compared."""
+"""Maximum number of groups for which a comparison is made."""
 
 MOST_SIDES = 12
 """Number of the best groups whose comparison is shown in tables."""

@@ -36,13 +36,13 @@ LOGARITHMIC_FROM = 10.0
 decides."""
 
 MOST_TICKS = 6
-"""Maximum number of distinct values of a number that are the ticks of its axis, as for a grid."""
+"""Maximum number of distinct values of a numeric parameter at which its axis has one tick per value, as for a grid."""
 
 VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
 """Suffixes of the videos that are looked for in a run's directory and in those of its trials."""
 
 LARGEST_VIDEO_BYTES = 1_500_000
-"""Size up to which a video is embedded; of a larger one the page names the file."""
+"""Largest size of an embedded video in bytes; for a larger one, the page only names the file."""
 
 
 def run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def _scaled(values: Floats, worst: float, best: float) -> Floats:
 
 
 def _scores(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode) -> Scores:
-    """Final values by method and env; runs are methods of their own where an algorithm was run twice in an env."""
+    """Final values by method and env; if an algorithm was run twice in an env, each run is a method."""
     by_name = {run.name: run for run in runs}
     rows = [(by_name[group.run], group, _final_values(by_name[group.run], group, metric, mode)) for group in groups]
     rows = [row for row in rows if len(row[2])]

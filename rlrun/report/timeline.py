@@ -16,7 +16,7 @@ from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
 
 COPIED_AFTER_S = 60.0
-"""Seconds between a trial's last checkpoint and the times of its files from which its files count as copied."""
+"""Seconds by which the times of a trial's files must differ from its last checkpoint's to count the files as copied."""
 
 SLACK_S = 0.5
 """Seconds by which the times of two trials in one lane may overlap, since the times of files are imprecise."""

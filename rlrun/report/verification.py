@@ -211,7 +211,7 @@ def _digest(parts: Sequence[bytes] | Iterator[bytes]) -> str:
 
 
 def _surroundings(experiment: Experiment, trial: TrialResult, content: Content) -> Iterator[tuple[str, str]]:
-    """Yields what the numbers of a trial may depend on, by name; the likeliest cause of a difference first."""
+    """Yields everything that a trial's numbers may depend on, by name; the most likely cause of a difference first."""
     yield "spec", settings_digest(experiment)
     yield "updates", updates_in_words(content.manifest)
     yield "rlrun", f"{rlrun_version()}, code {_code_digest()}"

@@ -103,7 +103,7 @@ class BoardGame(World):
         return _drawn(self.board(), self._colors)
 
     def _end(self, mover: int, reward: float) -> WorldStep:
-        """Ends the game with a reward for the last mover, and minus that for the other player."""
+        """Ends the game with a reward for the last mover, and the negative of that reward for the other player."""
         players = self.possible_agents
         return WorldStep(
             {player: self._seen_by(index, goes_on=False) for index, player in enumerate(players)},

@@ -51,7 +51,7 @@ class _GoalEnv(gymnasium.Env[GoalObservation, Any]):  # type: ignore[misc]  # gy
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[GoalObservation, dict[str, Any]]:
-        """Starts an episode with another state and another goal, which differ."""
+        """Starts an episode with a new state, and a new goal that differs from the state."""
         super().reset(seed=seed)
         self._elapsed = 0
         self._begin()
@@ -60,7 +60,7 @@ class _GoalEnv(gymnasium.Env[GoalObservation, Any]):  # type: ignore[misc]  # gy
         return self._show(), {}
 
     def step(self, action: Any) -> tuple[GoalObservation, float, bool, bool, dict[str, Any]]:
-        """Moves; the reward is 0 if the goal is achieved then, else -1."""
+        """Applies the action; the reward is 0 if the goal is then achieved, else -1."""
         self._move(action)
         self._elapsed += 1
         achieved, desired = self._achieved()[None], self._goal[None]

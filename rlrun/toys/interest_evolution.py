@@ -16,11 +16,11 @@ WATCH_MINUTES = 4.0
 SKIP_MINUTES = 0.5
 """Time that a slate without a click takes."""
 BONUS_PER_QUALITY = 0.9 / 3.4 * WATCH_MINUTES
-"""Time that a watched document gives back, for each unit of its topic's quality (negative: takes in addition)."""
+"""Time that a watched document gives back per unit of its topic's quality; negative quality takes extra time."""
 INTEREST_STEP = 0.3
-"""Largest part of the way to 1 by which a watched document moves the interest in its topic."""
+"""Largest fraction of the distance to 1 by which a watched document changes the interest in its topic."""
 WORTH_OF_A_MINUTE = 0.45
-"""Reward that `exact_slate` expects of a minute: about what it earns itself."""
+"""Reward that `exact_slate` expects per minute, about as much as it earns itself."""
 
 Observation = dict[str, Any]
 Doubles = NDArray[np.float64]
@@ -134,7 +134,7 @@ def exact_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
 
 
 def _best_slate(observation: Mapping[str, Any], worths: Doubles, skipped: float) -> NDArray[np.int64]:
-    """Slate of highest expected worth, of topics [num_topics] and of no click."""
+    """Slate with the highest expected worth, given the worths of topics [num_topics] and of no click."""
     topics = observation["candidates"].argmax(-1)
     slates = np.array(list(combinations(range(len(topics)), 2)))
     weights = np.exp(observation["user"][topics].astype(np.float64))[slates]

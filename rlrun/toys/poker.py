@@ -19,7 +19,7 @@ PASS, BET = 0, 1
 """Actions in Kuhn's game: PASS checks or folds, BET bets or calls."""
 
 FOLD, CALL, RAISE = 0, 1, 2
-"""Actions in Leduc: CALL checks where nothing was raised."""
+"""Actions in Leduc: CALL checks if there was no raise."""
 
 _RANKS = 3
 _KUHN_ENDS = ("00", "11", "10", "010", "011")

@@ -232,7 +232,7 @@ def _searched(rules: BoardRules, own: int, other: int, player: int, depth: int, 
         own: Bitboard of the player's pieces.
         other: Pieces of the opponent, whose turn it is.
         player: The player's number, 0 or 1.
-        depth: Moves to search, that of the player included.
+        depth: Number of moves to search, including the player's.
         alpha: Lower bound of the search window.
         beta: Upper bound of the search window.
     """

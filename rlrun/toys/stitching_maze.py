@@ -10,10 +10,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 MAP = ("A.....X", "###.###", "C.....G", "###.###", "###...Y")
-"""The maze: walls are #, the episodes that are played begin at A, the cells G, X and Y end an episode."""
+"""The maze: # is a wall, A is the start cell, and the cells G, X and Y end an episode."""
 
 ENDS = {"G": 10.0, "X": 0.0, "Y": 0.0}
-"""Reward of an end of the maze, besides the -1 of every step."""
+"""Reward of each end of the maze, in addition to the -1 of every step."""
 
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 """Moves of the actions: up, right, down, left, as (rows, columns)."""

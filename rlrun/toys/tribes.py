@@ -14,7 +14,7 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.worlds.array_worlds import ArrayGroup, ArrayStep, GroupRows
 
 GRASS, FOREST, FOOD, WATER, STONE = range(5)
-"""Kinds of tiles; `FOOD` is forest that can be eaten from. Nobody enters `WATER` and those after it."""
+"""Kinds of tiles; `FOOD` is forest with food. No agent can enter `WATER` or the kinds after it."""
 
 _SMOOTHNESS = 3.0
 _WATER_SHARE, _STONE_SHARE, _FOREST_SHARE = 0.12, 0.1, 0.25
@@ -33,13 +33,13 @@ REACH = 2
 MOST = 100
 """Maximum of food, water and health, with which agents are born."""
 MEAL = 20
-"""Food of a meal, and water of a drink, at most."""
+"""Maximum food gained from a meal, and maximum water from a drink."""
 NEED = 2
-"""Food and water that a step takes."""
+"""Food and water that an agent uses per step."""
 STRIKE = 20
-"""Health that a strike takes."""
+"""Health that a strike costs its victim."""
 WANT = 5
-"""Health that a step without food, and a step without water, takes."""
+"""Health lost per step without food, and per step without water."""
 REGROWTH_STEPS = 40
 """Steps after which an eaten tile of forest has food again."""
 VACANT_STEPS = 30
@@ -172,7 +172,7 @@ class Tribes:
         """No-op: there are no resources to release."""
 
     def _strikes(self, targets: Ints) -> tuple[Ints, Ints]:
-        """Pairs of strikers and victims, as two arrays of agents: enemies that were shown within reach."""
+        """Pairs of strikers and victims, as two arrays of agents: enemies that the strikers observed within reach."""
         strikers = np.flatnonzero(self._alive & (targets > 0))
         chosen = targets[strikers] - 1
         there = self._seen["entity_mask"][strikers, chosen] > 0.0
@@ -182,7 +182,7 @@ class Tribes:
         return strikers[hits], victims[hits]
 
     def _away(self, places: Ints, others: Ints) -> Ints:
-        """Rows and columns from places to others by the shortest way around the torus."""
+        """Offsets (rows, columns) from some places to others, the shortest way around the torus."""
         half = self._size // 2
         return (others - places + half) % self._size - half
 
@@ -198,7 +198,7 @@ class Tribes:
         return cells
 
     def _eat_and_drink(self) -> None:
-        """Feeds the first hungry agent on each tile with food, and waters the thirsty at shores."""
+        """Feeds the first hungry agent on each tile with food, and lets thirsty agents at shores drink."""
         cells = self._cells(self._places)
         self._steps += 1
         regrown = self._steps % REGROWTH_STEPS
@@ -221,7 +221,7 @@ class Tribes:
         np.minimum(self._health + heals - WANT * (needs == 0).sum(axis=0) - wounds, MOST, out=self._health)
 
     def _loot(self, strikers: Ints, victims: Ints, died: Flags) -> Ints:
-        """Gives food and water of agents that were struck dead to their first striker; returns its gain, [N]."""
+        """Gives the food and water of agents killed by strikes to their first striker; returns the gains, [N]."""
         gained = np.zeros(len(died), np.int64)
         fallen, first = np.unique(victims, return_index=True)
         winners = strikers[first]
@@ -234,7 +234,7 @@ class Tribes:
         return gained
 
     def _refill_slots(self, was_empty: Flags) -> None:
-        """Fills slots that have been empty for `VACANT_STEPS`; `was_empty` [N]: before the step."""
+        """Fills slots that have been empty for `VACANT_STEPS`; `was_empty` [N] masks slots empty before the step."""
         self._vacant[was_empty] += 1
         due = was_empty & (self._vacant >= VACANT_STEPS) & ~self._over[self._world]
         for world in np.unique(self._world[due]).tolist():

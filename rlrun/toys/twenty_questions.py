@@ -59,11 +59,12 @@ _TOKENS_AFTER: Final[Mapping[tuple[int, ...], Sequence[int]]] = {
     (IS, IT): range(FIRST_ATTRIBUTE, FIRST_ITEM),
     (IT, IS): range(FIRST_ITEM, len(VOCABULARY)),
 }
-"""Tokens that the grammar allows at the start of an utterance and after its first tokens; after three `?` alone."""
+"""Tokens that the grammar allows at the start of an utterance and after its first tokens; after three tokens, only
+`?`."""
 
 
 class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Twenty questions over 16 items: an agent asks for attributes of a hidden item, then guesses it, token by token.
+    """Twenty questions over 16 items: an agent asks about attributes of a hidden item, then guesses it, token by token.
 
     An action is one token of `VOCABULARY`. A question has four tokens, "is it ATTRIBUTE ?", and costs `question_cost`
     at its last token. The env answers "yes" or "no". The guess "it is ITEM ?" ends the dialogue, with a reward of 1 if
@@ -164,7 +165,7 @@ class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  #
 
 
 class RandomQuestioner:
-    """Scripted policy with memory: asks for random attributes, each once, and guesses an item that fits the answers.
+    """Scripted policy with memory: asks about random attributes, each once, and guesses an item that fits the answers.
 
     The policy guesses when only one item fits, and otherwise with probability `guess_probability` at each turn.
     It asks useless questions as often as good ones, so its return is far below the best. It serves as the `expert` of

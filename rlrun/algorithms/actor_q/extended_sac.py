@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
 
 RUNNING_STATISTICS = ("norm.mean", "norm.variance", "norm.steps")
-"""Name suffixes of the parameters that losses assign: those of the layers in `rlrun.engine.nn.batch_norm`."""
+"""Name suffixes of the parameters that losses assign, in the layers of `rlrun.engine.nn.batch_norm`."""
 
 WeightProjection = Literal["dense", "dense_and_norms"]
 """Names of the groups of parameters that are projected after each optimizer step."""
@@ -50,7 +50,7 @@ class ExtendedModelConfig(SoftModelConfig):
     minibatch's statistics in losses and running statistics when acting. Requires `joint_targets`."""
     batch_norm: bool = False
     """Batch normalization of the inputs of actor and critics, and between each dense layer, which then has no bias, and
-    its activation (XQC, arXiv:2509.25174): by a minibatch's statistics in losses and by running ones in acting.
+    its activation (XQC, arXiv:2509.25174): with a minibatch's statistics in losses and running statistics when acting.
     Continuous actions only."""
     residual: bool = False
     """Whether each number of `hiddens` is a residual block (SimBa, arXiv:2410.09754), all of the same width: two dense
@@ -200,7 +200,7 @@ class ExtendedSAC(SAC):
         """SAC's objectives, each with a separate optimizer.
 
         The losses also update the running normalization statistics of the networks. Weights are projected if the
-        settings ask for it.
+        settings say so.
         """
         config = self.config
         adam = Adam(beta_1=config.adam_beta_1)

@@ -203,7 +203,7 @@ class Quantiles(ExpectedReturn):
 
     @override
     def kept(self, networks: ActorQNetworks, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
-        """Target samples [M, S, L]: the M smallest quantiles after pooling those of all target critics."""
+        """Target samples [M, S, L]: the M smallest quantiles after pooling the quantiles of all target critics."""
         return truncated_mixture(values, self.dropped), None
 
     @override

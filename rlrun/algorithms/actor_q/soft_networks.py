@@ -67,7 +67,7 @@ class ExpectedReturn:
         return outputs.squeeze(-1)
 
     def kept(self, networks: ActorQNetworks, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
-        """Returns [S, L] that targets use, from those of all target critics: by default their minimum.
+        """Returns [S, L] that targets use, from the returns of all target critics: by default their minimum.
 
         Args:
             networks: The networks.

@@ -117,7 +117,8 @@ class AlphaZeroConfig(OffPolicyConfig):
     exploration: PositiveFloat = 1.25
     """Exploration constant of PUCT, the papers' c_puct."""
     first_play_reduction: NonNegativeFloat = 0.2
-    """First-play urgency reduction: the Q value of an unvisited action is the position's predicted value minus this."""
+    """First-play urgency reduction: an unvisited action's Q value is the position's predicted value minus this
+    number."""
     root_noise: Fraction = 0.25
     """Weight of Dirichlet noise in the root's prior probabilities, in self-play only."""
     root_noise_alpha: PositiveFloat = 0.3

@@ -157,7 +157,7 @@ class SelfPlayWorker:
         return self._game.play(np.stack(game.states[-1:]), np.array(game.actions[-1:]))
 
     def _move(self, search: BatchedSearch, draws: np.random.Generator) -> list[tuple[_Game, float, float]]:
-        """Plays a searched move in each game, and replaces finished games by new ones.
+        """Plays a searched move in each game, and replaces finished games with new ones.
 
         Returns:
             Finished games, each with the result for the player to move, and whether that is the first player (1 or -1).

@@ -23,7 +23,7 @@ NO_BANDIT = (
     "steps. Use q_learning, dqn or ppo if actions affect later steps; if they do not, have the env truncate "
     "the episode instead of terminating it"
 )
-"""Error message on an env whose episodes have several steps."""
+"""Error message for an env whose episodes have several steps."""
 
 
 class RegressRewards(StatefulOperator):
@@ -53,7 +53,7 @@ class RegressRewards(StatefulOperator):
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Updates the regressions by a batch [T, B], pull by pull; returns the batch unchanged.
 
-        Warns if a terminated episode had several steps, since the env is then no bandit.
+        Warns if a terminated episode had several steps, since the env is then not a bandit.
         """
         if self._looks_for_states:
             self._look_for_states(item)
@@ -76,7 +76,7 @@ class RegressRewards(StatefulOperator):
         return item
 
     def _look_for_states(self, item: SampleBatch) -> None:
-        """Warns once if a terminated episode had several steps, since the env is then no bandit."""
+        """Warns once if a terminated episode had several steps, since the env is then not a bandit."""
         valid, terminateds = item["valid"], item["terminateds"]
         going_on = valid & ~(terminateds | item["truncateds"])
         before = np.zeros_like(going_on[0]) if self._going_on is None else self._going_on

@@ -28,8 +28,9 @@ class Expert(Protocol):
 
         Args:
             observations: Observations, [B, ...].
-            episode_starts: Mask of those that start an episode, [B].
-            draws: A number from 0 to 1 for each, [B]; all that is random follows from those at episode starts.
+            episode_starts: Mask of the observations that start an episode, [B].
+            draws: A random number from 0 to 1 for each, [B]; all randomness is derived from the numbers at episode
+                starts.
         """
 
     def take_actions(self, actions: Any) -> None:
@@ -175,7 +176,7 @@ class SavedExpert:
         return self._behavior
 
     def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:
-        """Likeliest actions for observations [B, ...]; the draws are ignored."""
+        """Most likely actions for observations [B, ...]; the draws are ignored."""
         self._behavior.begin_episodes(episode_starts)
         return self._behavior.actions(observations, None)
 
@@ -189,7 +190,7 @@ class SavedExpert:
         return outputs, behavior.action_space.to_env(likeliest)
 
     def take_actions(self, actions: Any) -> None:
-        """Replaces the last actions in the policy's memory by the executed actions."""
+        """Replaces the last actions in the policy's memory with the executed actions."""
         self._behavior.take_actions(actions)
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:

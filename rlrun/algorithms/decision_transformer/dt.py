@@ -111,7 +111,7 @@ class DT(Algorithm[DTConfig]):
 
 
 class EncodeObservations(Operator):
-    """Replaces observations [rows, K, ...] by their features [rows, K, num_features]."""
+    """Replaces observations [rows, K, ...] with their features [rows, K, num_features]."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

@@ -56,7 +56,7 @@ class MunchausenConfig(ConfigModel):
     """Settings of Munchausen targets (Vieillard et al., arXiv:2007.14430); the defaults are the paper's."""
 
     alpha: Fraction = 0.9
-    """Weight of the log-policy of the action taken in the reward; 0 is soft DQN."""
+    """Weight with which rewards include the log-policy of the action taken; 0 is soft DQN."""
     temperature: PositiveFloat = 0.03
     """Temperature of the policy, a softmax of the target network's Q values; it is in units of returns."""
     clip: Annotated[float, Le(0)] = -1.0
@@ -88,10 +88,10 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
     arXiv:1710.10044); `iqn` quantiles at drawn fractions (implicit quantile networks, Dabney et al.,
     arXiv:1806.06923)."""
     num_atoms: PositiveInt = 51
-    """Number of atoms of c51, or of quantiles; with iqn, of fractions drawn for each transition and its target."""
+    """Number of atoms (c51) or quantiles; with iqn, number of fractions drawn for each transition and its target."""
     acting_quantiles: PositiveInt = 32
-    """Number of quantiles whose mean is the value of an action in iqn's acting and greedy choices, at the midpoints of
-    equal parts of [0, 1]."""
+    """Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's value when iqn acts or
+    chooses greedily."""
     num_cosines: PositiveInt = 64
     """Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau."""
     v_min: float = -10.0

@@ -46,7 +46,7 @@ PARTS = {
     "learned noise": "rlrun.engine.policy.exploration.parameter_noise:learned_noise",
     "noisy network": "rlrun.engine.nn.noisy_net:NoisyNet",
 }
-"""Import paths of what noisy and implicit quantile networks add."""
+"""Import paths of the parts that noisy and implicit quantile networks add."""
 
 NOISE = "parameter_noise"
 """Minibatch column of a noisy network's noise, [1, 3, num_noise]."""

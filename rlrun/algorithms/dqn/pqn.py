@@ -92,7 +92,7 @@ class PQN(Algorithm[PQNConfig]):
 
 
 class QLambdaTargets(Operator):
-    """Replaces `q_values` [T + 1, B, A] of a rollout fragment by the lambda-returns of its steps, `q_targets` [T, B].
+    """Replaces `q_values` [T + 1, B, A] of a rollout fragment with the lambda-returns of its steps, `q_targets` [T, B].
 
     G[t] = r[t] + gamma (lambda G[t + 1] + (1 - lambda) max over a of Q(s[t + 1], a)), with G = max Q after the last
     step. A truncated step bootstraps from max Q of its final observation, a terminated one from 0. Traces are not cut
@@ -117,7 +117,7 @@ class QLambdaTargets(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the fragment with targets; those of invalid rows are 0."""
+        """Returns the fragment with targets, which are 0 in invalid rows."""
         rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
         rewards, terminateds = rows.pack(item["rewards"]), rows.pack(item["terminateds"])
         best = rows.pack(item["q_values"]).max(-1)

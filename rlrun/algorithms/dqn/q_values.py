@@ -66,7 +66,7 @@ class ExpectedReturns(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Replaces return distributions by Q values [envs, num_actions]."""
+        """Replaces return distributions with Q values [envs, num_actions]."""
         return self.returns.means(outputs)
 
 

@@ -127,7 +127,7 @@ class ImitationRewards(StatefulOperator):
         return rewards
 
     def _log_odds(self, valid: NDArray[np.bool_], ends: NDArray[np.bool_], expert: ExpertSteps) -> AbsorbingLogOdds:
-        """Log-odds of the absorbing state; the learner's share is that of its last steps, about a batch of them."""
+        """Log-odds of the absorbing state; the learner's share is taken over its latest steps, about one batch."""
         steps, gamma = int(np.count_nonzero(valid)), self.config.gamma
         kept = math.exp(-steps / self.config.train_batch_size)
         self._own_steps = kept * self._own_steps + steps
@@ -199,7 +199,7 @@ def _as_taken(actions: Actions, policy: GAILPolicy) -> Actions:
 
 
 SMOOTHING = 0.5
-"""Terminations added to each count, so that the log-odds are finite where none was seen."""
+"""Terminations added to each count, so that the log-odds are finite if no termination was seen."""
 
 
 class AbsorbingLogOdds(NamedTuple):

@@ -106,7 +106,7 @@ class EpisodeGroups(StatefulOperator):
         return [self._compared(group) for group in complete]
 
     def _check_starts(self, steps: SampleBatch) -> None:
-        """Raises a UsageError if env slots that a worker resets first with equal seeds show other observations."""
+        """Raises a UsageError if env slots that were first reset with equal seeds show different observations."""
         if steps[EPISODE][0].min() >= self.group_size * len(steps[EPISODE][0]):  # of a worker that was restarted
             return
         groups = steps[EPISODE][0] // self.group_size

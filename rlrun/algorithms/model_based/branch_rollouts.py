@@ -138,7 +138,7 @@ class BranchRollouts(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint: counters, random generator and, if the settings ask for it, imagined transitions."""
+        """State for a checkpoint: counters, random generator and, if the settings say so, imagined transitions."""
         return {
             "rounds": self._rounds,
             "generator": dict(self._generator.bit_generator.state),

@@ -132,7 +132,7 @@ class FitModel(StatefulOperator):
         return stored_steps >= due_at
 
     def fit(self, transitions: SampleBatch) -> Fit:
-        """Fits the ensemble to transitions [N, 1], of which some are held out for validation.
+        """Fits the ensemble to transitions [N, 1], some of which are held out for validation.
 
         The column `indices` [N] holds the transitions' indices in the replay buffer, which determine those held out.
         """

@@ -47,7 +47,7 @@ class ModelBasedModelConfig(SoftModelConfig):
 @defaults(training_intensity=20.0)
 @fixed("the dynamics model is fitted in one process", num_learners=0)
 class MBPOConfig(SACConfig):
-    """Settings of MBPO (Janner et al., arXiv:1906.08253): those of SAC, the dynamics ensemble and model rollouts."""
+    """Settings of MBPO (Janner et al., arXiv:1906.08253): settings of SAC, the dynamics ensemble and model rollouts."""
 
     model: ModelBasedModelConfig = ModelBasedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
 
 NOT_CENTRALISED = "ippo's value function sees only the agent's observation; use mappo"
-"""Error message on settings of MAPPO's value inputs."""
+"""Error message for settings of MAPPO's value inputs."""
 
 
 @fixed("the networks are not recurrent, so minibatches hold single steps", seq_len=16)
@@ -36,7 +36,7 @@ class IPPOConfig(PPOConfig):
     """Settings of IPPO (de Witt et al., arXiv:2011.09533), equal to MAPPO's without a centralized value function."""
 
     value_sees_observation: ClassVar[bool] = True
-    """Whether the agent's own observation is an input of the value network, as for MAPPO's setting: always True
+    """Whether the agent's own observation is an input of the value network, as in MAPPO's settings; always True
     here."""
     refused: ClassVar[Mapping[str, str]] = {
         "centralised_value": NOT_CENTRALISED,

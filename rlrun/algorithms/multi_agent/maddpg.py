@@ -179,7 +179,7 @@ LEAST_LOGIT = -1e3
 
 
 def with_action(actions: Tensor, member: int, action: Tensor) -> Tensor:
-    """Replaces one member's action in joint actions [rows, steps, members, A] by another action [rows, steps, A]."""
+    """Replaces one member's action in joint actions [rows, steps, members, A] with another action [rows, steps, A]."""
     import torch
 
     return torch.cat([actions[:, :, :member], action.unsqueeze(2), actions[:, :, member + 1 :]], dim=2)

@@ -83,7 +83,7 @@ class MAPPO(PPO):
         """Creates a policy with a decentralized value function, for single-agent envs.
 
         Raises:
-            UsageError: The settings ask for a centralized value function, but a single-agent env has no global state.
+            UsageError: The settings require a centralized value function, but a single-agent env has no global state.
         """
         if self.config.centralised_value:
             raise UsageError(

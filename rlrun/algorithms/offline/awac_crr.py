@@ -57,11 +57,11 @@ class CRRConfig(SampledValueSettings, WeightedRegressionConfig):
     """Settings of CRR (Wang et al., arXiv:2006.15134). `beta` multiplies advantages, while the paper's divides them."""
 
     weighting: Literal["exp", "binary"] = "exp"
-    """Weights of recorded actions: `exp(beta * advantage)`, or `binary`, 1 where the advantage is positive and else 0
-    (arXiv:2006.15134, eqs. 3 and 4)."""
+    """Weights of recorded actions: `exp(beta * advantage)`, or `binary`, 1 where the advantage is positive and 0
+    elsewhere (arXiv:2006.15134, eqs. 3 and 4)."""
     baseline: Literal["mean", "max"] = "mean"
-    """State value in an advantage: the mean of the sampled actions' values, or their maximum; for Discrete actions the
-    exact ones."""
+    """State value in an advantage: the mean of the sampled actions' values, or their maximum; exact for Discrete
+    actions."""
 
 
 class CRR(WeightedRegression):

@@ -44,8 +44,8 @@ class CQLConfig(DataSettings, SACConfig):
     """Number N of actions from each of three distributions that the regularizer samples; Discrete actions need none."""
     calibrated: bool = False
     """Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regularizer, values of the actor's actions
-    are at least the return of the recorded episode from there. Requires that the algorithm learns from data alone, with
-    Box actions, and that episodes terminate or rewards are positive."""
+    are at least the return of the recorded episode from that step on. Requires that the algorithm learns from data
+    alone, with Box actions, and that episodes terminate or rewards are positive."""
 
     @property
     @override

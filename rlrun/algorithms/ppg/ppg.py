@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
 
 POLICY, AUXILIARY = "policy", "auxiliary"
-"""Names of the objectives: PPO's loss, and that of the auxiliary phases."""
+"""Names of the objectives: PPO's loss, and the loss of the auxiliary phases."""
 
 
 @fixed("rlrun builds separate policy and value networks and the auxiliary head", shared_value=False, module=None)

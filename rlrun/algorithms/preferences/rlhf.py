@@ -59,7 +59,7 @@ class RLHF(PPO):
 
 
 class ModelRewards(Operator):
-    """Replaces rewards of complete episodes by the reward model's score at the end, and a KL penalty at each step.
+    """Replaces rewards of complete episodes with the reward model's score at the end and a KL penalty at each step.
 
     The penalty of a step is reference_kl_coeff (log pi(a|s) - log pi_reference(a|s)), where pi is the policy that acted
     (arXiv:2203.02155, eq. 2). The score is the value of the whole episode, so truncated episodes are marked as

@@ -23,7 +23,7 @@ from rlrun.engine.settings.config import (
 )
 
 WHOLE_EPISODES = "whole episodes are compared, in one process"
-"""Error message on settings that share the rows of a minibatch."""
+"""Error message for settings that divide a minibatch's rows among processes."""
 
 
 @fixed(NO_VIEWS, views={})

@@ -38,7 +38,7 @@ class WholeEpisodes(StatefulOperator):
 
     @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> list[SampleBatch]:
-        """Returns a batch of the episodes that have ended with a fragment; none if none has.
+        """Returns a batch of the episodes that end in a fragment; [] if no episode ends.
 
         Raises:
             UsageError: An episode has more than L steps.
@@ -94,7 +94,7 @@ class WholeEpisodes(StatefulOperator):
 
 
 def _cut(rows: SampleBatch) -> list[SampleBatch]:
-    """Cuts the rows [T + 1, ...] of a slot after the final observation of each episode that ends; last is the rest."""
+    """Cuts the rows [T + 1, ...] of a slot after the final observation of each episode that ends; the rest is last."""
     valid, pieces, begin = rows["valid"], [], 0
     for end in (valid & (rows["terminateds"] | rows["truncateds"])).nonzero()[0].tolist():
         first = begin + int(valid[begin:].argmax())

@@ -117,7 +117,7 @@ class CriticEnsembleSettings(ConfigModel):
     """Number M of target critics whose minimum the targets use, drawn at random for each minibatch (REDQ,
     arXiv:2101.05982, algorithm 1); null for all N."""
     actor_objective: ActorObjective = "minimum"
-    """Value that the actor maximizes: that of the `first` critic, the `minimum` of all critics, or their
+    """Value that the actor maximizes: the value of the `first` critic, the `minimum` of all critics, or their
     `mean`, as in REDQ."""
     policy_delay: PositiveInt = 1
     """Policy delay: number of critic updates per update of the actor, and of a temperature."""

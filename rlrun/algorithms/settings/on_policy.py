@@ -14,13 +14,13 @@ from rlrun.engine.reward_streams.streams import RewardStreams
 from rlrun.engine.settings.config import AdaptiveRate, ConfigModel, PositiveFloat, PositiveInt, fixed
 
 WHO_HAS_CURIOSITY = "only ppo, a2c, impala and appo support intrinsic rewards"
-"""Error message on `curiosity` in algorithms without intrinsic value heads."""
+"""Error message for `curiosity` in algorithms without intrinsic value heads."""
 
 WHO_HAS_CONSTRAINTS = "only ppo, a2c and pg support cost constraints"
-"""Error message on `constraint` in algorithms without cost value heads."""
+"""Error message for `constraint` in algorithms without cost value heads."""
 
 WITH_KL_PENALTY = "rlrun.algorithms.kl_penalty:with_kl_penalty"
-"""Import path of the function that extends a dataflow with the KL penalty, imported only if settings ask for it."""
+"""Import path of the function that extends a dataflow with the KL penalty, imported only if needed."""
 
 VALUE_NETWORK = r"(^|\.)(intrinsic_|cost_)?value[_.]"
 """Pattern in the names of parameters that belong to a separate value network."""

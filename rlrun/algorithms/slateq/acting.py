@@ -30,7 +30,7 @@ LARGEST_LOGIT = 20.0
 CANDIDATES = "candidates"
 """Key of the observation's part with the features of the items to choose from, [N, F]."""
 CLICKED = "clicked"
-"""Key of the observation's part with the position in the last slate that was clicked; the slate's size for none."""
+"""Key of the observation's part with the clicked position in the last slate; the slate's size for no click."""
 
 
 class SlateActions(ActionSpace):

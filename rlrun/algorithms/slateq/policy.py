@@ -158,7 +158,7 @@ def _checked(spaces: Spaces) -> tuple[Mapping[str, gymnasium.Space[Any]], Box]:
     """Parts of the observation, and the candidates among them.
 
     Raises:
-        UsageError: There are no candidates or no clicks, or actions are no slates of them.
+        UsageError: There are no candidates or no clicks, or actions are not slates of candidates.
     """
     action, parts = spaces.action, spaces.observation.spaces if isinstance(spaces.observation, Dict) else {}
     items, clicked = parts.get(CANDIDATES), parts.get(CLICKED)

@@ -9,7 +9,7 @@ from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.settings.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, defaults, fixed
 
 ONE_PROCESS = "a natural-gradient step must be computed from the whole batch in one process"
-"""Error message on settings that divide a batch."""
+"""Error message for settings that divide a batch."""
 
 
 @fixed("the value network has separate layers, which are fitted separately", shared_value=False, module=None)

@@ -159,7 +159,7 @@ def _hdf5_episodes(folder: Path, spaces: SetSpaces) -> Iterator[EpisodeRows]:
 
 
 def _member(group: Any, name: str) -> Any:
-    """Member of an HDF5 group that is in this file: links could name any file of this machine.
+    """Member of an HDF5 group, which must be in this file, since links could name any file of this machine.
 
     Raises:
         ValueError: The member is a link to elsewhere, or its numbers are in another file.
@@ -233,7 +233,7 @@ def _shaped(array: NDArray[Any], space: Space[Any], name: str) -> NDArray[Any]:
     """Entries of a space, in its shape and dtype.
 
     Raises:
-        ValueError: The entries are no numbers.
+        ValueError: The entries are not numbers.
     """
     if array.dtype.kind not in "biuf":
         raise ValueError(

@@ -209,7 +209,7 @@ class GymnaxSimulator:
         return Advanced(state, self._typed(observations), rewards, terminateds, truncateds, finals)
 
     def _typed(self, observations: PyTree) -> PyTree:
-        """Observations in the dtypes of their space, which those of some envs do not have."""
+        """Converts observations to the dtypes of their space, since some envs return other dtypes."""
         return _typed(self.observation_space, observations)
 
 
@@ -349,10 +349,10 @@ def playground_env(
 
 
 def _require(module: str, package: str) -> None:
-    """Checks that a simulator's package is installed, and leaves it memory of a GPU next to torch.
+    """Checks that a simulator's package is installed, and keeps JAX from reserving most of the GPU's memory.
 
     Raises:
-        EnvironmentUnusable: It is not installed.
+        EnvironmentUnusable: The package is not installed.
     """
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take 75 % of it at once
     if find_spec(module) is None:
@@ -390,7 +390,7 @@ def _typed(space: gymnasium.Space[Any], observations: PyTree) -> PyTree:
 
 
 def _split(keys: Any) -> tuple[Any, Any]:
-    """Splits random keys [B, 2] into those of later steps and those to draw by."""
+    """Splits random keys [B, 2] into keys for later steps and keys to draw with now."""
     import jax
 
     pairs = jax.vmap(jax.random.split)(keys)
@@ -405,7 +405,7 @@ def _strong(slots: Slots) -> Slots:
 
 
 def _from_torch(tensor: Tensor) -> Any:
-    """Returns a tensor as a JAX array; integers of 64 bits as those of 32, which JAX has by default."""
+    """Returns a tensor as a JAX array; 64-bit integers become 32-bit integers, JAX's default."""
     import jax
 
     narrow = tensor.to(torch.int32) if tensor.dtype == torch.int64 else tensor
@@ -413,5 +413,5 @@ def _from_torch(tensor: Tensor) -> Any:
 
 
 def _to_torch(tree: PyTree) -> TensorTree:
-    """Returns JAX arrays as tensors of the same memory, for whose contents torch's stream waits."""
+    """Returns JAX arrays as tensors that share their memory; torch's stream waits for their contents."""
     return map_tree(torch.utils.dlpack.from_dlpack, tree)

@@ -126,7 +126,7 @@ class RslRlEnv:
 
 
 def _unbounded(row: Tensor) -> Box:
-    """Returns the space of tensors like a row."""
+    """Returns the unbounded space of tensors with a row's shape and dtype."""
     kind = np.dtype(str(row.dtype).removeprefix("torch."))
     if kind.kind == "f":
         return Box(-np.inf, np.inf, tuple(row.shape), kind)

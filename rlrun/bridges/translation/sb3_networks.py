@@ -230,7 +230,7 @@ def _refuse_unknown(file: Sb3Zip, networks: Iterable[Sb3Network]) -> None:
 
 
 def _algorithm(file: Sb3Zip, asked: str | None) -> str:
-    """Name of the algorithm; a setting tells apart two with the same parameter names."""
+    """Name of the algorithm; a setting distinguishes two algorithms with the same parameter names."""
     kind = next((known for prefix, known in KINDS.items() if any(name.startswith(prefix) for name in file.tensors)), ())
     if not kind:
         first = next(iter(file.tensors), "nothing")
@@ -295,7 +295,7 @@ def _encoder(file: Sb3Zip, prefix: str) -> str:
 
 
 def _dense(file: Sb3Zip, prefix: str) -> list[str]:
-    """Names of the dense layers with a prefix, which are numbered, in order."""
+    """Names of the numbered dense layers with a given prefix, in order."""
     numbers = [re.fullmatch(rf"{re.escape(prefix)}(\d+)\.weight", name) for name in file.tensors]
     return [f"{prefix}{number}" for number in sorted(int(found[1]) for found in numbers if found)]
 

@@ -114,7 +114,7 @@ def _tensors(data: bytes, name: str) -> dict[str, NDArray[np.float32]]:
     """Loads the tensors of a file that torch saved, which is a zip file itself.
 
     Raises:
-        UsageError: It has anything but tensors of finite numbers, or larger ones than fit into the file.
+        UsageError: The file holds anything but tensors of finite numbers, or tensors that are larger than the file.
     """
     import torch
 

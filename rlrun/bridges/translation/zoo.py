@@ -16,7 +16,7 @@ from rlrun.engine.messages.foreign_names import other_algorithm
 from rlrun.engine.settings.registry import algorithm_class, algorithm_names, corresponding_algorithm
 
 VERSION = (2, 8)
-"""Version of Stable-Baselines3 whose defaults are taken."""
+"""Version of Stable-Baselines3 whose defaults are used."""
 
 
 def zoo_entry(data: Any, env: str) -> str:

@@ -128,7 +128,7 @@ def gather(
 
 
 def _member(sample: Sample, trial: str | None, metric: str, mode: str) -> TrialResult:
-    """The trial that stands for a sample: the one that was named, or a population's best member by its last value."""
+    """Trial that represents a sample: the named trial, or a population's best member by its last value."""
     named = next((member for member in sample if member.name == trial), None)
     if named is not None or len(sample) == 1:
         return named or sample[0]

@@ -25,7 +25,7 @@ _PLACES_IN_SPEC = ("storage", "output", "loggers", "begins")
 """Keys of a spec that name places and services of the machine that trained."""
 
 _SEARCH = ("scheduler", "searcher", "num_samples")
-"""Keys of an experiment that choose configurations, of which a card holds one."""
+"""Keys of an experiment that select configurations; a card contains only one configuration."""
 
 _SHORTEST_SECRET = 8
 _SHORTEST_FOLDER = 4
@@ -90,7 +90,7 @@ def write_policy(checkpoint: Path, folder: Path) -> None:
 
 
 def _of_acting(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Spec of a checkpoint without hooks, which are code of the training alone."""
+    """Spec of a checkpoint without hooks, which only training runs."""
     return {name: value for name, value in without_places(spec).items() if name != "hooks"}
 
 
@@ -116,10 +116,10 @@ def _remove_own_files(folder: Path) -> None:
 
 
 _LEARNED = ("policies/", "targets/")
-"""Prefixes of the tensor files that acting and a warm start read; the optimizers are left out."""
+"""Prefixes of the tensor files needed for acting and for a warm start; optimizer files are left out."""
 
 _PLACES = ("workers", "unsaved", "next_fragments", "episodes", "filter_deltas")
-"""Entries of the workers' state on envs and fragments; the others are counts."""
+"""Entries of the workers' state that concern envs and fragments; the others are counts."""
 
 
 def policy_alone(content: Content, spec: Mapping[str, Any]) -> Content:

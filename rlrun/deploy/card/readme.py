@@ -20,7 +20,7 @@ CHECKPOINT, SPEC, RESULTS, README = "checkpoint", "spec.yaml", "results.json", "
 CURVE = "curve.svg"
 
 FEWEST_OF_QUARTILES = 4
-"""Minimum number of seeds for which the interquartile mean leaves out any seed."""
+"""Smallest number of seeds at which the interquartile mean leaves out any seed."""
 
 FEW_SEEDS = 5
 """Number of seeds below which a bootstrap interval is too narrow; see `rlrun.report.statistics`."""
@@ -186,7 +186,7 @@ def _seeds_table(evidence: CardEvidence) -> str:
 
 
 def _protocol(subject: Subject, evidence: CardEvidence) -> list[str]:
-    """Sentences on how the result came about."""
+    """Sentences that describe how the result was obtained."""
     which = "best" if subject.best else "newest"
     how = "chosen by name" if evidence.is_named else "the median by mean return"
     seed = seed_number(evidence.shared.trial)

@@ -50,7 +50,7 @@ BINARY = {
     "Or": "{a} || {b}",
     "Where": "{a} ? {b} : {c}",
 }
-"""C expressions of ONNX operators on two entries a and b, after broadcasting."""
+"""C expressions for ONNX operators on two entries a and b, after broadcasting."""
 
 UNARY = {
     "Neg": "-{a}",
@@ -64,7 +64,7 @@ UNARY = {
     "Cast": "{a}",
     "Identity": "{a}",
 }
-"""C expressions of ONNX operators on one entry a."""
+"""C expressions for ONNX operators on one entry a."""
 
 COMPILATION_TIMEOUT_S = 120.0
 

@@ -103,9 +103,9 @@ def _watch(watched: list[_Slot], shown: SlotRows) -> None:
 
 
 def _stream(rows: list[tuple[Any, float, bool]], origin: str) -> ObservationStream:
-    """Distributes rows over the slots, each of which begins an episode at the start and another one later on.
+    """Distributes rows over the slots so that each slot begins one episode at its start and another one later.
 
-    Episodes that are too long for this are taken as two, so that memory is reset.
+    Episodes that are too long for this are split in two, so that memory is reset.
     """
     length = len(rows) // SLOTS
     if not length:

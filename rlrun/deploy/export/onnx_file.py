@@ -15,7 +15,7 @@ OPSET = 17
 """Version of ONNX's operators."""
 
 IR_VERSION = 8
-"""Version of ONNX's file format that came with these operators, so that runtimes of 2022 read the file."""
+"""Version of ONNX's file format released with this operator set, so that runtimes from 2022 can read the file."""
 
 BATCH = "batch"
 

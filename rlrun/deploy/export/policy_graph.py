@@ -132,7 +132,7 @@ class _Recording:
         self.returned(scores, heads["outputs"])
 
     def _completed(self, given: Any) -> Any:
-        """Adds placeholders for what only critics see: a recurrent critic runs next to its actor."""
+        """Adds placeholders for the inputs that only critics see, since a recurrent critic runs alongside its actor."""
         placeholders = dict(self.privileged.placeholders)
         if not placeholders:
             return given
@@ -157,7 +157,7 @@ class _Recording:
         return starts.reshape(-1, *(1,) * (ndim - 1))
 
     def _kept(self, name: str, example: Array, first: Any) -> Any:
-        """Adds a part of the memory, and returns it with its first value where an episode begins."""
+        """Adds a part of the memory; returns it, reset to its initial value where an episode begins."""
         self.memory.append(name)
         before = self.given(f"{name}_in", example)
         return np.where(self._starts(before.ndim), first, before)
@@ -176,7 +176,7 @@ class _Recording:
         return np.where(self._starts(1), np.float32(0), reward)
 
     def _viewed(self, observations: Any) -> Any:
-        """The view of observations that the network sees, with earlier ones from the memory."""
+        """Observations as the network sees them, together with earlier ones from the memory."""
         views = self.behavior.memory.views
         if views is None:
             return observations
@@ -258,7 +258,7 @@ class NoiseInputs:
 def _distinct_batch_size(of_one: Graph) -> int:
     """The smallest number of rows that divides no dimension of a graph of one row.
 
-    In a graph of so many rows, the dimensions that it divides are exactly those that grow with the batch.
+    In a graph with this many rows, a dimension is divisible by this number exactly if it grows with the batch.
     """
     arrays = [*of_one.inputs.values(), *of_one.constants.values(), *(node.array for node in of_one.nodes)]
     sizes = {size for array in arrays for size in array.shape} - {0}

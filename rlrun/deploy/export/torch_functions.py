@@ -46,7 +46,7 @@ def recorded(graph: Graph, function: Callable[..., Any], *inputs: Any) -> Any:
 
 
 class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records torch's basic operations while they are carried out; those of constants alone are no part of the graph.
+    """Records torch's basic operations as they are executed; operations on constants alone do not enter the graph.
 
     Args:
         graph: The graph.
@@ -83,7 +83,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return results
 
     def _arrays(self, arguments: Any) -> Any:
-        """Arguments with arrays in the place of tensors."""
+        """Arguments with traced arrays in place of tensors."""
         if isinstance(arguments, dict):
             return {name: self._arrays(each) for name, each in arguments.items()}
         if isinstance(arguments, list | tuple):

@@ -185,7 +185,7 @@ class Decisions:
         Args:
             served: The policy.
             one: The request.
-            memories: Memories of sessions after the last request, which the answered ones enter.
+            memories: Memories of sessions after their last request; updated if the request is answered.
         """
         assert one.session is not None
         session, behavior, answer = one.session, served.behavior, Answer(session=one.session.id)

@@ -30,7 +30,7 @@ from rlrun.engine.web.listening import Listening
 QUICK_S = 0.001
 """Duration of a batch, in seconds, below which the next batch is computed in the thread that receives requests.
 
-Passing it to another thread would take longer. A slower batch in this thread would delay health checks.
+Passing such a batch to another thread would take longer. A slower batch in this thread would delay health checks.
 """
 
 _Waiting = tuple[Asked, "asyncio.Future[Answer]"]
@@ -146,7 +146,7 @@ class PolicyApp:
         """Converts observations in JSON form to a batch.
 
         Raises:
-            HTTPException: One is not in the space, or its mask allows no action.
+            HTTPException: An observation is not in the space, or its mask allows no action.
         """
         with _refused_misfits():
             batch = batch_from_json(self._spaces.observation, rows)
@@ -215,7 +215,7 @@ def _refused_misfits() -> Iterator[None]:
 
 
 def _as_one(answer: Answer) -> Answer:
-    """Replaces the lists of one element in an answer by the elements."""
+    """Replaces each one-element list in an answer with its element."""
     one = {"action": answer["actions"][0], **{key: value for key, value in answer.items() if key != "actions"}}
     return {**one, "details": answer["details"][0]} if "details" in answer else one
 

@@ -14,7 +14,7 @@ from rlrun.engine.checkpoint.manifest import read_manifest
 from rlrun.engine.messages.errors import RlrunError
 
 MOST_LOOKS = 64
-"""Maximum number of checks for a newer checkpoint until a failed reload is tried again."""
+"""Maximum number of checks for a newer checkpoint before a failed reload is retried."""
 
 
 class Reloader:
@@ -80,7 +80,7 @@ class Reloader:
         return True
 
     def _newer(self, before: ServedPolicy) -> ServedPolicy | None:
-        """Loads the policy to serve from now on; None for the present one, or before the next attempt.
+        """Loads the policy to serve from now on; None to keep the current one, or if the next attempt is not due yet.
 
         Raises:
             RlrunError: The checkpoint cannot be used.

@@ -126,7 +126,7 @@ class ServedPolicy:
         }
 
     def _example(self) -> Any:
-        """An observation of zeros where the space holds it, otherwise a random one."""
+        """Example observation: zeros if the space contains them, otherwise a random one."""
         space = self.spaces.observation
         (zeros,) = batch_to_json(empty_batch(space, 1))
         try:

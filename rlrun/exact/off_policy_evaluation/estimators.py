@@ -181,14 +181,15 @@ def effective_size(log_weights: Doubles) -> float:
 
 
 def _estimate(value: float, influences: Doubles, size: float | None) -> ValueEstimate:
-    """Estimate from the influence of each episode, [E]: the change by the episode, times the number of episodes."""
+    """Estimate from the influence of each episode, [E]: the change that it causes, times the number of episodes."""
     return ValueEstimate(value, influences / math.sqrt(len(influences)), size)
 
 
 def _effective_size_of_steps(episodes: WeighedEpisodes) -> float:
     """Harmonic mean of the steps' effective sample sizes, each at least 1, weighted by the squared discounts.
 
-    A sum of discounted means whose variances are inverse to these sizes has this size.
+    This is the effective size of a sum of discounted means whose variances are inversely proportional to the steps'
+    sizes.
     """
     sizes, shares = _effective_sizes(episodes.log_weights).clip(min=1.0), episodes.discounts**2
     return float(shares.sum() / (shares / sizes).sum())
@@ -217,7 +218,7 @@ def _normalized(log_weights: Doubles) -> Doubles:
 def _weighted_mean(weights: Doubles, terms: Doubles, *, weighted: bool) -> tuple[Doubles, Doubles]:
     """Mean of weighted terms over the last axis, and the influence of each episode on it.
 
-    The influence on a ratio of means is that of its linearization, w (x - mean) for weights of mean 1.
+    The influence on a ratio of means is taken from its linearization, w (x - mean) for weights of mean 1.
     """
     products = weights * terms
     means = products.mean(-1)

@@ -145,7 +145,7 @@ class OffPolicyEvaluator:
         self._seed = seed
 
     def evaluate(self, policy: TargetPolicy) -> PolicyEvaluation:
-        """Evaluates a policy by all estimators that support its kind of actions."""
+        """Evaluates a policy with all estimators that support its kind of actions."""
         judged = policy.on(self._episodes)
         fitted = self._fitted_values(judged)
         memory = ("the Q function does not see the policy's memory",) if policy.has_memory else ()

@@ -101,7 +101,7 @@ class FittedQ:
         return found
 
     def _fit(self, settings: FitSettings, draws: np.random.Generator) -> None:
-        """Minimizes the squared TD error; afterwards the parameters are those of the target networks."""
+        """Minimizes the squared TD error; afterwards, the networks have the target networks' parameters."""
         learned = {name: value.detach().clone().requires_grad_() for name, value in self._parameters.items()}
         target = {name: value.detach().clone() for name, value in self._parameters.items()}
         sgd_steps = settings.sgd_steps_within(self._targets.horizon)

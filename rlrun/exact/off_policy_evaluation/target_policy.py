@@ -112,7 +112,7 @@ class TargetPolicy:
         return found
 
     def _chosen(self, episodes: RecordedEpisodes, draws: np.random.Generator | None) -> Actions:
-        """The policy's own actions, [N, *action_shape]: sampled, or the likeliest without a generator."""
+        """The policy's own actions, [N, *action_shape]: sampled, or the most likely ones if there is no generator."""
         space = self._space
         found = np.zeros((episodes.num_rows, *space.action_shape), space.action_dtype)
         for rows, observations, keep in self._steps(episodes):

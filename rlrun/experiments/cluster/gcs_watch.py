@@ -19,7 +19,8 @@ PROBE_TIMEOUT_S = 5.0
 """Seconds within which a joined cluster's GCS must answer a probe."""
 
 SILENCE_SHARE = 0.5
-"""Part of the time after which Ray ends this process for a silent GCS; a GCS that is silent for so long counts as lost.
+"""Fraction of Ray's own time limit for a silent GCS, at which Ray ends this process; after this fraction, the GCS
+counts as lost.
 """
 
 
@@ -57,7 +58,7 @@ class GcsWatch:
 
 
 class Silence:
-    """Check whether the GCS of a joined cluster has not answered for so long that it counts as lost.
+    """Check of whether the GCS of a joined cluster has been silent for so long that it counts as lost.
 
     A head node that restarts within the limit does not count as lost. The silence begins at the end of the first probe
     without an answer, so that a pause of this process does not count.

@@ -16,7 +16,7 @@ WAIT_FOR_NODES_S = 900.0
 """Default time limit in seconds for nodes that an autoscaler starts; GPU nodes of clouds take up to ten minutes."""
 
 LOOK_EVERY_S = 1.0
-"""Seconds between two looks at the cluster's nodes."""
+"""Seconds between two checks of the cluster's nodes."""
 
 REPORT_EVERY_S = 30.0
 """Seconds between two reports while nothing changes."""

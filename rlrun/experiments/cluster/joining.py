@@ -10,7 +10,7 @@ from rlrun.engine.messages.errors import RlrunError, UsageError
 from rlrun.experiments.cluster.ray_internals import JoinProbe
 
 JOIN_TIMEOUT_S = 60.0
-"""Seconds within which a cluster must let this process join; a quarter of them for its answers to questions."""
+"""Seconds within which a cluster must let this process join; a quarter of the time is reserved for probes."""
 
 
 def join(address: str, code: dict[str, Any], lost: Callable[[RlrunError], None]) -> None:

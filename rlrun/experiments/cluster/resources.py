@@ -151,7 +151,7 @@ class Capacity:
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Maximum number of rollout workers that fit beside a trial's process and learners; -1 if these do not fit."""
+        """Maximum number of rollout workers that fit next to a trial's process and learners; -1 if these do not fit."""
         room = -1.0
         each, gpus_each = needs.cpus_per_worker, needs.gpus_per_worker
         for cpus, gpus in self._left(needs, needs.num_learners):

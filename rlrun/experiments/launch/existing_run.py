@@ -237,7 +237,7 @@ def _is_outdated(run: RunDirectory) -> bool:
 
 
 def _fetch_instead(copy: str, path: Path) -> Path:
-    """Downloads a run in the place of its older directory; returns the older directory's new path."""
+    """Downloads a run in place of its older directory; returns the older directory's new path."""
     with TemporaryDirectory(prefix=".", dir=path.parent) as folder:
         fetched = fetch_run(copy, Path(folder))
         aside = new_directory(path.parent, f"{path.name}-out-of-date")
@@ -251,7 +251,7 @@ def _later_stage_has_begun(run: RunDirectory) -> bool:
 
 
 def problems_of_start(run: RunDirectory, experiment: Experiment, from_checkpoint: Path | None) -> list[Problem]:
-    """Problems to report if a run started from other weights than this call asks for."""
+    """Problems to report if a run started from weights other than the ones this call requests."""
     after = start = None
     if experiment.begins is not None:
         after = directory_name(experiment.begins.after)

@@ -116,7 +116,7 @@ def run_all(
         wait_for_nodes_s: Seconds to wait for cluster nodes; None for the default.
         eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
         watch: Receives the events of all runs.
-        executor: The user's choice of executor; if there is none, a message tells when Ray could be avoided.
+        executor: The user's choice of executor; if there is none, a message says when Ray could be avoided.
 
     Raises:
         RlrunError: If runs have not ended. Otherwise, if all trials of an experiment failed, the first trial's error.
@@ -176,7 +176,7 @@ def _failure(
     ends: Sequence[Sequence[TrialResult]],
     interrupts: Interrupts,
 ) -> BaseException | None:
-    """Error of a call: that of `call_failure`, else the first one of an experiment whose trials all failed."""
+    """Error of a call: the result of `call_failure`, else the first error of an experiment whose trials all failed."""
     found = [trial for trials in ends for trial in trials]
     errors = {active.directory.path / name: error for active in actives for name, error in active.errors.items()}
     fault = next((active.fault for active in actives if active.fault is not None), None)

@@ -98,7 +98,7 @@ def _targets(directories: Mapping[str, TrialDirectory], step: float) -> list[_Ta
     """Targets of all trials that have gone beyond a step.
 
     Raises:
-        UsageError: There is none, or such a trial has no whole checkpoint at or before the step.
+        UsageError: No trial is beyond the step, or such a trial has no complete checkpoint at or before it.
     """
     targets, lacking, furthest = [], [], "there are no results yet"
     for name, directory in directories.items():

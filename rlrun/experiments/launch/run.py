@@ -190,7 +190,7 @@ def _parts_of_existing(
     retry_failed: bool,
     watch: Watcher,
 ) -> dict[str, LaunchedExperiment]:
-    """Remaining parts of existing runs, by name of the experiment; none for runs of which nothing is left to run."""
+    """Remaining parts of existing runs, by experiment name; runs with nothing left to run are omitted."""
     parts = {}
     for experiment, one in existing.items():
         take_up(one, tags=tags, note=note)
@@ -417,7 +417,8 @@ def _place_of_new_run(
         experiment: The experiment.
         folder: The folder that holds the runs.
         name: Name of the run; None for the experiment's name.
-        has_exact_name: Whether the name has no number at its end, even if there is a directory that holds no run.
+        has_exact_name: Whether the directory gets exactly this name, even if it exists already; otherwise, a number is
+            appended if the name is taken.
 
     Returns:
         The directory, and whether it was there already.
@@ -461,7 +462,7 @@ def _experiments(source: ExperimentSource | Sequence[ExperimentSource], override
 
     Raises:
         SpecError: If a spec or an override is wrong.
-        UsageError: If there is none, or overrides are given for an `Experiment`, which is validated already.
+        UsageError: If there are no experiments, or overrides are given for an `Experiment`, which is already validated.
     """
     sources = [source] if isinstance(source, Experiment | Mapping | str | Path) else source
     found: list[Experiment] = []

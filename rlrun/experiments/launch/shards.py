@@ -1,4 +1,4 @@
-"""Runs divided into shards of trials: what a shard cannot run, and how the first shard creates the run for all."""
+"""Runs divided into shards of trials: checks of what shards can run, and creation of the run by the first shard."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ LARGE_BYTES = 100_000_000
 """Total size of a trial's result files above which the user is advised to make them smaller."""
 
 LOOK_EVERY_ITERATIONS = 1000
-"""Iterations between two checks of the size of a trial's result files; rows grow to about 1.5 MB meanwhile."""
+"""Iterations between two checks of the size of a trial's result files; in that time, rows grow to about 1.5 MB."""
 
 
 @dataclass

@@ -5,12 +5,12 @@ rewrites its own record every `RENEW_EVERY_S` seconds. A process that wants to o
 if the record changes, its owner is alive; if it stays the same for `GONE_AFTER_S` seconds, its owner is gone. Only
 changes count, so the clocks of the machines need not agree.
 
-The new owner writes a record of the next generation. The process with the highest generation owns the copy; one that
-finds a record of a higher generation has lost it. No process ever writes another's record, so an owner that was stopped
-for an hour, and continues in the middle of a renewal, takes nothing back. Of two processes that claim the same
-generation, at least one finds the other's record, since each writes its record before it lists all of them; it
-withdraws. This holds in storages where a list shows all completed writes: local and network file systems, HDFS, and the
-object stores of the large clouds.
+The new owner writes a record of the next generation. The process with the highest generation owns the copy; an owner
+that finds a record of a higher generation has lost the copy. No process ever writes another's record, so an owner that
+was stopped for an hour, and continues in the middle of a renewal, cannot take the copy back. If two processes claim the
+same generation, at least one of them finds the other's record, since each writes its record before it lists all
+records; a process that finds another's record withdraws. This holds in storages where a list shows all completed
+writes: local and network file systems, HDFS, and the object stores of the large clouds.
 """
 
 from __future__ import annotations
@@ -55,16 +55,17 @@ GONE_AFTER_S = 60.0
 """Seconds without a renewal after which an owner counts as gone."""
 
 TRUST_S = 20.0
-"""Seconds for which an owner relies on the last look at the records; the rest of `GONE_AFTER_S` is for slow uploads."""
+"""Seconds for which an owner relies on its last check of the records; the rest of `GONE_AFTER_S` is for slow
+uploads."""
 
 POLL_EVERY_S = 1.0
-"""Seconds between two looks at the record of another owner."""
+"""Seconds between two checks of another owner's record."""
 
 PATIENCE_S = 5.0
 """Maximum time in seconds that training waits for a storage that does not respond."""
 
 SEEN_FILE = ".copy"
-"""File in the run's directory: names of the records under which the copy had the content of this directory."""
+"""File in the run's directory that names the owner records under which the copy had this directory's content."""
 
 _RECORD_NAME = re.compile(r"(\d{6,})-[0-9a-f]{16}\.json")
 
@@ -263,7 +264,7 @@ class CopyOwner:
         return seen
 
     def _refuse_outdated(self, records: Mapping[str, bytes]) -> None:
-        """Raises an error if another directory than the run's was copied last.
+        """Raises an error if the copy was last updated from a directory other than the run's.
 
         Raises:
             UsageError: With the commands that continue from the copy.
@@ -276,7 +277,7 @@ class CopyOwner:
             )
 
     def _other(self, records: Mapping[str, bytes]) -> OwnerRecord | None:
-        """The newest owner, if the copy has the content of another directory than the run's; else None."""
+        """The newest owner if the copy has the content of a directory other than the run's, else None."""
         if self._run is None or not records or self.is_in_place or not self._has_run():
             return None
         try:
@@ -368,7 +369,7 @@ class CopyOwner:
         return bool(self._files.get_file_info(f"{self._root}/{RUN_FILE}").type.name != "NotFound")
 
     def _remove_if_empty(self) -> bool:
-        """Removes a copy without files, of a run that could not start: its name is free again."""
+        """Removes a copy without files, left by a run that could not start, so that its name can be used again."""
         from pyarrow.fs import FileSelector
 
         found = self._files.get_file_info(FileSelector(self._root, allow_not_found=True, recursive=True))
@@ -399,7 +400,7 @@ class LastOwner:
 
 
 def owner_of(uri: str) -> LastOwner | None:
-    """Owner of a run's copy; None if nobody owns it.
+    """Owner of a run's copy; None if no process owns it.
 
     An owner that was killed on another machine still counts.
 
@@ -441,7 +442,7 @@ def _parsed(data: bytes) -> OwnerRecord:
 
 
 def _place() -> str:
-    """Boot of this machine, and namespace of process ids: a pid has a meaning only there."""
+    """Identifies this machine's boot and the namespace of process ids, outside of which a pid has no meaning."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {os.readlink('/proc/self/ns/pid')}"
 
@@ -457,5 +458,5 @@ def _is_alive(pid: int) -> bool:
 
 
 def _clock() -> float:
-    """Seconds since the boot, with the time for which the machine was suspended."""
+    """Seconds since the boot, including the time for which the machine was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 _SECRET_WORDS = frozenset({"key", "token", "secret", "password"})
 LEFT_OUT = "***"
-"""Text in the place of a secret."""
+"""Text that replaces a secret."""
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 _CPUS = Path("/proc/cpuinfo")
@@ -78,7 +78,8 @@ def own_commit() -> dict[str, str]:
 def _checked_out(git: Path) -> str:
     """Commit of a repository's HEAD; "" before the first commit, or if it is unreadable.
 
-    In a worktree or submodule `.git` is a file with the path of the folder; branches are then in the common folder.
+    In a worktree or submodule, `.git` is a file that holds the git folder's path, and branches are in the common
+    folder.
     """
     try:
         if git.is_file():

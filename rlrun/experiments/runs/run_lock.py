@@ -113,7 +113,7 @@ def run_lock(run: Path, shard: Shard | None) -> Iterator[None]:
 def _taken(run: Path, shard: Shard | None, locks: ExitStack) -> int:
     """Locks a run or a shard until `locks` is closed; returns the descriptor of the file in which the holder is named.
 
-    A lock that nobody holds for long is awaited: `drivers_of` takes each lock for a moment.
+    A lock that is held only briefly is waited for, since `drivers_of` takes each lock for a moment.
 
     Raises:
         UsageError: Another process is running the run, or this shard.

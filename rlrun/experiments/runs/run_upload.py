@@ -320,7 +320,7 @@ def _names(files: Any, root: str) -> set[str]:
 
 
 def _is_whole(name: str, names: set[str]) -> bool:
-    """Whether a file of a copy is complete: neither an interrupted write nor in a checkpoint without manifest."""
+    """Whether a file of a copy is complete: neither a partial write nor part of a checkpoint without a manifest."""
     folders = [PurePosixPath(name), *PurePosixPath(name).parents]
     checkpoint = next((folder for folder in folders if folder.parent.name == "checkpoints"), None)
     is_written = not PurePosixPath(name).name.startswith(".")

@@ -97,7 +97,7 @@ def _lengths(entry: Mapping[str, Any]) -> set[float]:
 
 
 def _relative(value: Any, lengths: set[float]) -> Any:
-    """Value of a setting, with ``end`` in a schedule's last point if this is at the end of the run."""
+    """Value of a setting; a schedule whose last point is at the end of the run gets ``end`` there."""
     points = value if isinstance(value, list) else []
     if not points or not all(isinstance(point, list | tuple) and len(point) == 2 for point in points):
         return value
@@ -132,7 +132,7 @@ def _document(experiment: Experiment) -> Document:
 
 
 def _place(document: Document, experiment: Experiment, change: Difference) -> Place:
-    """Place of a changed setting in the spec file; none if it is not set there, or overridden."""
+    """Place of a changed setting in the spec file; none if the file does not set it, or if it is overridden."""
     for location in _locations(experiment.name, change.location):
         if location in document.values and document.value(location) != (change.first and change.first.value):
             return document.place(location)
@@ -140,7 +140,7 @@ def _place(document: Document, experiment: Experiment, change: Difference) -> Pl
 
 
 def _locations(name: str, location: Location) -> Iterator[Location]:
-    """Yields where a setting of an experiment may be in its file, in which the experiment may be one of the stages."""
+    """Yields possible locations of an experiment's setting in its file, where the experiment may be a stage."""
     yield (name, *location)
     entry, _, stage = name.rpartition(".")
     yield (entry, STAGES, stage, *location)

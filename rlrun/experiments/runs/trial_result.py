@@ -234,7 +234,7 @@ class TrialResult:
         return Columns(values, checked.names, "; ".join(checked.damage))
 
     def _checked(self, metrics: Collection[str] | None = None) -> CheckedResults:
-        """Loads and checks the result rows; in a running trial, missing rows are no damage."""
+        """Loads and checks the result rows; in a running trial, missing rows do not count as damage."""
         if self.record is None or self.status == "RUNNING":
             return check_results(self.directory, 0, metrics=metrics)
         known = self._store.results()
@@ -325,7 +325,7 @@ def _ended_in(path: Path) -> str:
 
 
 def _best(path: Path, record: TrialRecord, row: Row, metric: str, recorded: float | None) -> float | None:
-    """Best value of a metric: that in trial.json, or of rows written later."""
+    """Best value of a metric, from trial.json or from rows written later."""
     is_running = record.status == "RUNNING"
     is_long = is_running and _size(path / RESULT_FILE) > SMALL_BYTES
     if recorded is None and not record.results_sha256:  # no row has been recorded yet

@@ -8,7 +8,7 @@ from typing import Literal
 from rlrun.experiments.trial.trial_directory import TrialRecord, TrialStatus
 
 Status = Literal[TrialStatus, "KILLED", "DAMAGED"]
-"""Type of a trial's status: those of trial.json, KILLED (started, but no process runs it) and DAMAGED (invalid
+"""Type of a trial's status: a status from trial.json, KILLED (started, but no process runs it) and DAMAGED (invalid
 trial.json)."""
 
 

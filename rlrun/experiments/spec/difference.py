@@ -25,7 +25,7 @@ _OF_TRIALS_ALONE = (
     *("name", "index", "experiment", "params", "configuration", "population"),
     *("trials_sharing_update", "update_executor"),
 )
-"""Keys of a trial's entry that are no settings."""
+"""Keys of a trial's entry that are not settings."""
 
 _Flat = dict[Location, Any]
 

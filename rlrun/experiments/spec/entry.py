@@ -202,7 +202,7 @@ def _wrong_values(entry: _ParsedEntry) -> list[Mistake]:
 
 
 def _metric_mistakes(entry: _ParsedEntry) -> list[Mistake]:
-    """Mistakes for metrics that are not reported; those of hooks are not known if a hook is wrong."""
+    """Mistakes for metrics that are not reported; the metrics of hooks are unknown if a hook is invalid."""
     learning = entry.learning
     if learning.learns is None:
         candidates = [Policies.alone(each(each.Config())) for each in learning.candidates]
@@ -255,7 +255,7 @@ def _env_mistakes(entry: _ParsedEntry) -> list[Mistake]:
 
 
 def _missing_columns(entry: _ParsedEntry) -> list[Mistake]:
-    """Mistakes for columns of the env that an algorithm learns from and the env's config does not name."""
+    """Mistakes for columns of the env that an algorithm learns from but the env's config does not name."""
     env, learns = entry.env, entry.learning.learns
     if env.value is None or env.mistakes or learns is None:
         return []
@@ -359,7 +359,7 @@ def _check_hooks(settings: RunSettings | None) -> tuple[Sequence[Plugin], list[M
 
 
 def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> list[Mistake]:
-    """Replaces a type error by a message on search spaces, where an entry has a search space in an unsupported place.
+    """Replaces a type error with a message about search spaces if an entry has one in an unsupported place.
 
     Search spaces under an unknown key are not reported.
     """

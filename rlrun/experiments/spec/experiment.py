@@ -546,7 +546,7 @@ class Experiment(RunSettings, Learning):
     def _never_learns(self) -> str:
         """Warning that the run ends before learning starts; "" if it does not.
 
-        In a world of many agents, where a policy stores a step for each of its agents, it is always "".
+        In a world of many agents, where a policy stores a step for each of its agents, the result is always "".
         """
         stop, starts = self.stop.bounds.get("env_steps"), self.config.to_data().get("learning_starts", 0)
         if stop is None or self.env.has_many_agents or stop > starts:
@@ -744,7 +744,7 @@ class Experiment(RunSettings, Learning):
 
 
 def _own_set(path: str, trial: str, total: int) -> str:
-    """Path of a trial's own data set, in the folder that all trials name; a single trial's is the folder itself."""
+    """Path of a trial's own data set, in the folder that all trials name; for a single trial, the folder itself."""
     return str(Path(path, trial if total > 1 else "").absolute())
 
 

@@ -126,7 +126,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
 
 
 def _with_custom_classes(config: Section[AlgorithmConfig]) -> Section[AlgorithmConfig]:
-    """Checks the operators of `before_learning` and samplers of replays; settings with a wrong one have no value."""
+    """Checks the operators of `before_learning` and samplers of replays; settings with an invalid one have no value."""
     if config.value is None:
         return config
     mistakes = []
@@ -152,9 +152,9 @@ def _clock_unit(algorithm: type[Algorithm[Any]], written: Any) -> ClockUnit:
 def _check_input(
     config: AlgorithmConfig | None, entry: Mapping[str, Any], where: Location = ("config",)
 ) -> tuple[dict[str, Any], list[Mistake]]:
-    """Opens the data sets of settings; returns the config in the place of a missing env, and what is wrong.
+    """Opens the data sets named in settings; returns the config that replaces a missing env, and the mistakes.
 
-    Those that an earlier stage records are not there yet.
+    Data sets that an earlier stage records do not exist yet, and are not opened.
 
     Raises:
         DataSetError: A data set cannot be read.
@@ -300,7 +300,7 @@ def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained:
 
 
 def _own_stop(stop: Any, unit: ClockUnit, num_trained: int) -> Any:
-    """Stop criteria in steps of one policy: the SGD steps of a run are those of all its policies."""
+    """Stop criteria in the steps of one policy, since a run counts the SGD steps of all its policies."""
     if unit != "sgd_steps" or not isinstance(stop, Mapping) or not isinstance(stop.get(unit), int):
         return stop
     return {**stop, unit: stop[unit] // num_trained}

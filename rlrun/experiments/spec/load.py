@@ -162,7 +162,7 @@ def default_name(env: str, algorithm: str) -> str:
 
 
 def shipped_configs() -> list[Path]:
-    """Folder of the spec files shipped with rlrun: beside the package in a git checkout, else inside the package."""
+    """Folder of the spec files shipped with rlrun: next to the package in a git checkout, else inside the package."""
     package = Path(__file__).resolve().parents[2]
     checkout = package.parent / "configs"
     is_checkout = checkout.is_dir() and (package.parent / "pyproject.toml").is_file()

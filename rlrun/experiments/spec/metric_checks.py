@@ -66,7 +66,7 @@ def check_metrics(
 
 
 def _evaluated(evaluation: Any, measured: Sequence[Metric]) -> list[Metric]:
-    """The metrics of evaluations that an entry asks for, of all that evaluations can measure."""
+    """Evaluation metrics that an entry requests, out of all that evaluations can measure."""
     if evaluation is None:
         return []
     asked = _mapping(evaluation)
@@ -97,7 +97,7 @@ def _plateau_without_mode(data: Mapping[str, Any], known: Sequence[Metric]) -> l
 
 
 def _unknown_metrics(data: Mapping[str, Any], known: Sequence[Metric], measured: Sequence[Metric]) -> Iterator[Mistake]:
-    """Yields a mistake for each name in an entry of a metric that is not reported.
+    """Yields a mistake for each metric that an entry names but that is not reported.
 
     Args:
         data: The entry as written.
@@ -127,7 +127,7 @@ def _values(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:
-    """Section of an entry as written; {} for what is not a section, which the types of the settings report."""
+    """Section of an entry as written; {} if the value is not a section, a mistake that other checks report."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -169,7 +169,7 @@ def _condition(metric: str, measured: Sequence[Metric]) -> str:
 
 
 def _similar(metric: str, known: Sequence[Metric]) -> str:
-    """Hint at the reported metric that is most likely meant, or at all of them."""
+    """Hint at the reported metric that was most likely meant, or at all reported metrics."""
     names = [each.name for each in known if not each.is_pattern]
     alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]
     exact = other_metric(metric) or next(iter(alike), None)

@@ -61,8 +61,8 @@ def _apply(documents: Sequence[Document], override: str, keys: Sequence[str]) ->
 def _targets(entry: dict[str, Any], steps: Sequence[str], place: Place) -> list[Location]:
     """Locations in an entry that an override reaches: the entry itself, or some of its stages.
 
-    Without a stage's name it reaches the stages whose algorithm has the setting, or which write the key; if none does,
-    those that have the section, else all.
+    Without a stage's name, it reaches the stages whose algorithm has the setting or that contain the key; if there are
+    none, the stages that have the section, else all stages.
     """
     stages = entry.get(STAGES)
     if not isinstance(stages, dict) or not all(isinstance(own, dict) for own in stages.values()):

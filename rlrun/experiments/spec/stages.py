@@ -28,7 +28,8 @@ class BeginsConfig(ConfigModel):
     filters: Literal["frozen", "running"] = "frozen"
     """Observation filter: frozen, or running, which updates it with new observations."""
     recorded: tuple[NonEmptyText, ...] = ()
-    """Data sets (`output`) of earlier stages; each seed reads its own one as `input`. Set automatically in `stages`."""
+    """Data sets (`output`) of earlier stages; each seed reads its own data set as `input`. Set automatically in
+    `stages`."""
 
     @model_validator(mode="after")
     def _optimizers_need_weights(self) -> Self:

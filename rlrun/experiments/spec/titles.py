@@ -9,7 +9,7 @@ from typing import Any
 from rlrun.engine.envs.env_config import EXTERNAL, WITHOUT_ENV
 
 WITHOUT_ENV_TITLE = "data"
-"""Display name in the place of an env of runs that learn from data without one."""
+"""Display name used in place of an env for runs that learn from data without an env."""
 
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:

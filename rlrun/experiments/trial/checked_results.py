@@ -135,7 +135,7 @@ class _RowChecks:
         return self._unaltered(number, row)
 
     def _unaltered(self, number: int, row: Row) -> Row:
-        """Returns a row, or its checkpoint's where they differ, without a return above the best in trial.json."""
+        """Returns a row, or its checkpoint's row if they differ, without a return above the best in trial.json."""
         expected = self._checkpointed.get(row["iteration"])
         if expected is not None and (different := _differences(row, expected)):
             self._altered.append(f"{self._file}:{number}: {', '.join(different)} differs from its checkpoint")

@@ -22,7 +22,7 @@ DIVERGED = "training has diverged"
 """Prefix of a diverged trial's error message."""
 
 OWN_LOSS = ", or the loss itself, such as the log of a negative number"
-"""Addition to the remedies, for algorithms of the user's own."""
+"""Text added to the remedies for the user's own algorithms."""
 
 REMEDIES = (
     "Try a lower lr or a smaller max_grad_norm; for large observations or rewards, normalize_observations, "

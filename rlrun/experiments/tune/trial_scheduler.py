@@ -42,7 +42,7 @@ from rlrun.experiments.trial.trial_directory import TrialStatus
 from rlrun.experiments.tune.trainable import DIVERGED, ROW
 
 DRAINING_EVERY_S = 1.0
-"""Seconds between two questions to Ray which nodes are about to leave the cluster."""
+"""Seconds between two queries to Ray about nodes that are about to leave the cluster."""
 
 PATIENCE_S = 5.0
 """Seconds after which a waiting trial is paused for a runnable one without an actor, whatever resources Ray reports."""
@@ -334,7 +334,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 self._keep_paused(controller, trial)
 
     def _keep_paused(self, controller: Any, trial: Trial) -> None:
-        """Takes a saved trial out of its process; one that departs continues as soon as it has a place."""
+        """Takes a saved trial out of its process; a trial whose node is leaving continues as soon as it has a place."""
         name = trial_name(trial)
         if name in self._departing | self._departures.trials:
             pause_and_end_actor(controller, trial)

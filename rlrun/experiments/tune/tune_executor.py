@@ -198,7 +198,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
 
 
 def _forget(trial: Trial) -> None:
-    """Frees data that Tune keeps of an ended trial, since it adds up over many trials and is never read.
+    """Frees data that Tune keeps about an ended trial, since the data adds up over many trials and is never read.
 
     The trial's name stays in the config, for `trial_name`.
     """

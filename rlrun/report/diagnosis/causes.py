@@ -16,7 +16,7 @@ from rlrun.report.diagnosis.evidence import ENTROPIES, GRADIENT_NORMS, RATES, TE
 from rlrun.report.diagnosis.finding import MORE_EPOCHS, Finding, Remedy, advised, number_text
 
 FEW_MINIBATCHES = 200
-"""Number of SGD steps below which a network has hardly changed; classic control takes some thousands."""
+"""Number of SGD steps below which a network has hardly changed; classic control takes a few thousand."""
 
 
 def _learns_nothing(one: Evidence) -> Finding | None:
@@ -112,13 +112,13 @@ LITTLE_MOVEMENT = 0.1
 """Sum of the learning rate over all updates, the distance that Adam moves a weight at most, below which a network has
 hardly changed; weights are initialized at about 0.1."""
 WORTHLESS = 0.01
-"""Discount of a reward below which it does not count."""
+"""Discount below which a reward counts for nothing."""
 UNIFORM = 0.9
 """Fraction of the initial entropy above which a policy has hardly changed."""
 LARGE_BONUS = 0.05
 """Entropy coefficient above which the bonus may outweigh standardized advantages; usual ones are 0 to 0.02."""
 SMALL_REWARDS = 0.2
-"""Fraction of an episode's return per step, in absolute value, that a usual entropy bonus per step does not exceed."""
+"""Usual upper bound of the entropy bonus per step, as a fraction of the absolute return per step."""
 
 
 def _learning_rate_too_high(one: Evidence) -> Finding | None:

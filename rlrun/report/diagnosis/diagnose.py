@@ -39,7 +39,7 @@ EXPLAINING = (
 """Causes that explain all unusual metrics of a trial."""
 
 REMEMBERED = (HIDDEN, HIDDEN_CLOCK, LATE)
-"""Topics of the env check that a recurrent policy makes up for."""
+"""Topics of the env check for which a recurrent policy compensates."""
 
 
 def diagnose(evidence: Sequence[Evidence], env: Sequence[EnvFinding], kinds: Sequence[Finding] = ()) -> list[Finding]:

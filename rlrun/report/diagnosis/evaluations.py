@@ -16,7 +16,7 @@ from rlrun.report.diagnosis.finding import Finding, number_text
 LENGTHS = tuple(f"evaluation/{kind}episode_len_mean" for kind in ("", "sampled/", "greedy/"))
 """Mean lengths of evaluation episodes: with the judged kind of actions, and with the other one."""
 LOOPS = 1.5
-"""Ratio of the lengths of greedy episodes to those of sampled ones, above which greedy actions loop."""
+"""Ratio of greedy to sampled episode lengths above which greedy actions are taken to loop."""
 TRANSFERRED = 0.5
 """Fraction of the gain in training that a policy must also gain in evaluations."""
 
@@ -49,7 +49,7 @@ def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
 
 
 def greedy_loops(trials: Iterable[TrialResult]) -> list[Finding]:
-    """Finding that greedy episodes are longer than sampled ones and return less, as if the policy went in a loop."""
+    """Finding that greedy episodes are longer than sampled ones and return less, as if stuck in a loop."""
     found = [trial for trial in trials if _loops(trial)]
     if not found:
         return []

@@ -105,8 +105,8 @@ OF_THE_WORLD = ("env_steps", "worker_restarts")
 """Metrics in `METRICS` that a multi-agent world reports once, not for each policy."""
 
 NEARLY = 0.99
-"""Fraction of the way from a random policy's mean return to its best episode that only a policy that has learned goes
-on average."""
+"""Fraction of the distance from a random policy's mean return to its best episode; only a policy that has learned
+covers that much on average."""
 LOST = 0.5
 """Fraction of the gain over a random policy that a run may lose again before it counts as regressed."""
 

@@ -104,7 +104,7 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
 
 
 def _slow_updates(evidence: Mapping[str, Sequence[Evidence]]) -> list[Finding]:
-    """Reports trials whose own algorithms, not built-in ones, cannot be computed by kernels."""
+    """Reports trials with custom algorithms whose updates cannot be computed by kernels."""
     found: dict[str, list[str]] = {}
     for one in chain.from_iterable(evidence.values()):
         record = None if one.algorithm in BUILT_IN else TrialDirectory(one.trial.directory).read_record()

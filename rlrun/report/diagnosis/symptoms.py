@@ -279,9 +279,9 @@ def _errors_beyond_huber(one: Evidence) -> Finding | None:
 
 
 def _steady_growth(one: Evidence, metric: str) -> float | None:
-    """Value from which a metric rose in each of the last results while returns fell, to above every return seen.
+    """Value from which a metric rose steadily in the last results, to above every return seen, while returns fell.
 
-    None if it did not.
+    None if there was no such growth.
     """
     values, returns = one.values(metric)[-GROWING - 1 :], one.values(*RETURNS)[-GROWING:]
     if len(values) <= GROWING or len(returns) < GROWING or (np.diff(values) <= 0).any():
@@ -292,7 +292,7 @@ def _steady_growth(one: Evidence, metric: str) -> float | None:
 
 
 def _agents(one: Evidence) -> int:
-    """Number of agents whose returns a value is the sum of."""
+    """Number of agents over whose returns a value sums."""
     return max(1, one.num_agents) if one.config.get("team_reward") == "sum" else 1
 
 

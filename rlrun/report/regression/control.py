@@ -108,7 +108,7 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
 
 
 def evaluated_metrics(policies: Iterable[str] = (), columns: Iterable[str] = ()) -> set[str]:
-    """Names of an evaluation's metrics, including those of each policy in a multi-agent world and of the env's columns.
+    """Names of an evaluation's metrics, including those of each policy in a multi-agent world and the env's columns.
 
     Args:
         policies: Policies of the world.

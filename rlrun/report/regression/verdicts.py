@@ -95,7 +95,7 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> JudgedVa
 
 
 def _difference(now: Strata, before: Strata) -> tuple[float, float, float, float] | str:
-    """Means of both sides and the interval of their difference, or the reason for missing ones."""
+    """Means of both sides and the interval of their difference, or the reason why there are none."""
     common = [name for name in now if now[name] and before.get(name)]
     if not common:
         return "there is nothing to compare"

@@ -17,7 +17,7 @@ conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 CLONES_ALONE = 1_000_000
-"""Length of CQL's warm start, in SGD steps, from which on an RLlib run is taken as behavior cloning alone."""
+"""Length of CQL's warm start, in SGD steps, from which an RLlib run counts as pure behavior cloning."""
 
 
 @conversion
@@ -53,18 +53,18 @@ def data_sets(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 def _name_of(path: str) -> str:
-    """Name of the data set that stands for a file or folder of recorded experience."""
+    """Name of the data set that replaces a file or folder of recorded experience."""
     return path.removeprefix("d4rl.") if path.startswith("d4rl.") else f"{_source_of(path).stem}-set"
 
 
 def _source_of(path: str) -> PurePosixPath:
-    """File or folder that a path of RLlib names; files by a pattern are their folder."""
+    """File or folder that an RLlib path names; for a pattern, the folder of the matching files."""
     source = PurePosixPath(path)
     return source.parent if "*" in source.name else source
 
 
 def _made_by(path: str) -> str:
-    """Sentence with the commands that make the data set."""
+    """Sentence with the commands that create the data set."""
     if path.startswith("d4rl."):
         return (
             "a D4RL data set: get it from Minari, and convert its folder with `rlrun dataset convert FOLDER "

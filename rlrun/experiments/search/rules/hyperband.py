@@ -189,7 +189,7 @@ class _Bracket:
         alive: Trials that have passed all decided rungs, neither stopped nor ended before.
         level: Index of the next rung to decide.
         scores: Scores of each trial at the rungs that it has reached.
-        stopped: Reasons of the trials that were stopped.
+        stopped: Reasons why trials were stopped, by trial.
         ended: Trials that have ended.
     """
 

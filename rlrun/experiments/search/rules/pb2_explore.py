@@ -187,7 +187,7 @@ class _Inputs:
 
     Attributes:
         time: Start of each interval, [N].
-        context: Initial score of each, scaled to 0 for the lowest and 1 for the best of the history, [N].
+        context: Initial score of each interval, scaled so that the lowest in the history is 0 and the best is 1, [N].
         place: The settings, as points of the unit cube, [N, D].
     """
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 MAX_DRAWS = 20
-"""Maximum number of resampled hyperparameter settings that the config may reject; then the parent's are kept."""
+"""Maximum number of resampled settings that the config may reject; after that, the parent's settings are kept."""
 
 WAIT = Decision("wait")
 
@@ -180,7 +180,7 @@ class Populations:
             population: The population's seed.
             generation: Generation that the members have reached.
             judged: The members that wait for a decision.
-            live: All members that they are compared with.
+            live: All members with which the waiting members are compared.
         """
         best, worst = self._ends(live)
         taken: list[dict[str, Any]] = []

@@ -138,7 +138,7 @@ class Density:
 
 
 def _widest(options: int) -> float:
-    """Maximum useful bandwidth of each dimension: for options, all equally likely."""
+    """Maximum useful bandwidth of each dimension; for options, the one at which all options are equally likely."""
     return (options - 1) / options if options else math.inf
 
 
@@ -160,7 +160,7 @@ def _least(history: History) -> int:
 def _scores(history: History) -> dict[int, dict[float, float]]:
     """Scores by configuration and budget, of intermediate and final results.
 
-    Without intermediate results, as without HyperBand, the end is the only budget.
+    Without intermediate results, as without HyperBand, the end of training is the only budget.
     """
     if history.observations:
         return history.observations

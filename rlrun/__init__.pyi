@@ -639,7 +639,7 @@ class AlphaZero(_AlphaZero):
             simulations: Number of tree search simulations before each move of self-play.
             evaluation_simulations: Number of tree search simulations before each move in evaluation and other acting.
             exploration: Exploration constant of PUCT, the papers' c_puct.
-            first_play_reduction: First-play urgency reduction: the Q value of an unvisited action is the position's
+            first_play_reduction: First-play urgency reduction: an unvisited action's Q value is the position's
                 predicted value minus this number.
             root_noise: Weight of Dirichlet noise in the root's prior probabilities, in self-play only.
             root_noise_alpha: Concentration of the Dirichlet noise.

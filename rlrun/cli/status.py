@@ -37,10 +37,10 @@ def status(run: str, watches: bool, runs_dir: Path) -> None:
     """Show the progress of a run, even while another shell is running it.
 
     Lists the trials with their nodes and processes, the best value so far, the
-    remaining time, and the resources that trials are waiting for. If no process on
-    this machine is running it, but a process on another machine owns the run's copy
-    in remote storage, that process is shown, and as long as it renews its ownership,
-    no command to resume. If some files are damaged, the exit code is 5.
+    remaining time, and the resources that trials are waiting for. If the run is not
+    running on this machine, but a process on another machine owns its copy in
+    remote storage, that process is shown; while it renews its ownership, no resume
+    command is suggested. If some files are damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.experiments.runs.run_state import read_run_state

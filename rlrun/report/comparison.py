@@ -325,8 +325,8 @@ def _enough(tests: int) -> int:
 def _worse_than_rest(sides: Sequence[Side], mode: Mode) -> list[str]:
     """Groups that are significantly worse than all others pooled (rank tests with Holm's correction).
 
-    Among many groups with few seeds no pair can be significant, as there are many pairs. A group against the seeds of
-    all others is one test per group, with many values on one side.
+    Among many groups with few seeds no pair can be significant, as there are many pairs. Comparing each group with the
+    seeds of all others takes one test per group, with many values on one side.
     """
     if len(sides) < 3:
         return []

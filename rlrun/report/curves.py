@@ -29,8 +29,8 @@ class Curve:
     Attributes:
         label: Name of the curve in the legend.
         xs: Positions of the G grid points, [G].
-        ys: Values of each sample on the grid, [samples, G]; NaN before a sample's first value. After the last value, a
-            finished sample keeps it, and an unfinished one has NaN.
+        ys: Values of each sample on the grid, [samples, G]; NaN before a sample's first value. A finished sample keeps
+            its last value; an unfinished one has NaN after it.
         whole_until: Position up to which no sample has ended.
         final: Mean of the samples' last values.
     """

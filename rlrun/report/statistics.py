@@ -3,7 +3,7 @@
 The measures follow Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
 (arXiv:2108.13264), and agree with the authors' package rliable (`scripts/check_statistics.py` compares). Scores are in
 strata, an array for each task or configuration: a bootstrap draws within every stratum, and averages over strata give
-each the same weight.
+each stratum the same weight.
 """
 
 from __future__ import annotations

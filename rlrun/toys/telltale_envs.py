@@ -54,7 +54,7 @@ class RareJackpot(gymnasium.Env[int, int]):  # type: ignore[misc]
 
     The best return is 17. Prioritized replay samples jackpots more often than they occur. Without importance weights,
     the value of action 1 converges to q with 0.1 (1 - q)^(1 + alpha) = 0.9 q^(1 + alpha) for priorities to the power
-    alpha, which is 0.25 for alpha = 1: the worse action looks better.
+    alpha. For alpha = 1, q is 0.25, so the worse action looks better.
     """
 
     def __init__(self) -> None:
@@ -141,10 +141,10 @@ class Cadence(gymnasium.Env[int, int]):  # type: ignore[misc]
 class DistantSigns(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
     """Matching task with observations far from 0: a reward for telling whether a number is above or below 1000.
 
-    The number is 1000 plus a standard normal one, and an episode has 10 steps. The best return is 10 times `prize`, and
-    half of it is expected by chance. A network needs normalized observations, in training and in evaluations alike.
-    With a small `prize`, an entropy bonus is larger than advantages that are not standardized, so the policy remains
-    random.
+    The number is 1000 plus a standard normal number, and an episode has 10 steps. The best return is 10 times `prize`;
+    random actions get half of it on average. A network needs normalized observations, in training and in evaluations
+    alike. With a small `prize`, an entropy bonus is larger than advantages that are not standardized, so the policy
+    remains random.
     """
 
     def __init__(self, prize: float = 1.0) -> None:

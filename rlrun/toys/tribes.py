@@ -56,8 +56,8 @@ class Tribes:
 
     An agent's food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows
     again after `REGROWTH_STEPS`, and drinks next to water. Health falls by `WANT` for each of the two that is 0, and
-    rises by 1 if both are above half. A strike takes `STRIKE` from an agent of the other tribe within `REACH`. If
-    strikes kill an agent, the first of the strikers gets its food and water. An agent without health dies.
+    rises by 1 if both are above half. A strike takes `STRIKE` health from an agent of the other tribe within `REACH`.
+    If strikes kill an agent, the first of the strikers gets its food and water. An agent without health dies.
     `VACANT_STEPS` later another one is born in its slot, at a random tile. Agents may share a tile; no agent can enter
     water or stone. Names in capitals are constants of the module.
 

@@ -152,7 +152,7 @@ class SAC(Algorithm[SACConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
 
-        It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
+        The dataflow trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
         """
         replay = self.make_replay(trainee)
         return self.learn_from(replay, fragments, replay_updates(replay, trainee, self.config), trainee)

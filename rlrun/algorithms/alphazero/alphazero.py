@@ -236,7 +236,8 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that stores finished games and trains on minibatches of their positions.
 
-        It trains on `training_intensity` minibatches per position, and sends the weights to the self-play workers.
+        The dataflow trains on `training_intensity` minibatches per position, and sends the weights to the self-play
+        workers.
         """
         config = self.config
         replay = LocalReplay(RowReplay(config.replay, child_seed(trainee.seed, "replay")), trainee.workers.indices)

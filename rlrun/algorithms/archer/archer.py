@@ -106,8 +106,8 @@ class Archer(Algorithm[ArcherConfig]):
     def ratios(self, outputs: ArcherOutputs, batch: SampleBatch) -> Tensor:
         """Truncated importance ratio of each utterance, at its last token, [rows, steps].
 
-        The ratio is min(1, pi / mu), with the probabilities of the tokens before the utterance's last choice under the
-        current actor (pi), and under the actor that sampled them (mu).
+        The ratio is min(1, pi / mu), where pi and mu are the probabilities of the tokens before the utterance's last
+        choice, under the current actor and under the actor that sampled them.
         """
         now = outputs.distribution.log_prob(batch["actions"]).detach()
         tokens = (now - batch["logp"]) * batch["valid"].float()

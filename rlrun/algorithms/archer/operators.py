@@ -69,7 +69,7 @@ def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) ->
 
     The sequences come from a replay buffer of single steps with a discount factor of 1, so the column `discounts` is 0
     at terminations and 1 elsewhere. A step ended its episode if its discount is 0 or no step follows. The last step of
-    a sequence may also have been truncated; its utterance is complete only if the token ends it.
+    a sequence may also have been truncated; its utterance is complete only if that step's token ends it.
 
     Args:
         batch: Columns [S, L], as sampled from the replay buffer.

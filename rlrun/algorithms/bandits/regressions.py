@@ -102,8 +102,8 @@ class RidgeRegressions:
     """Recursive ridge regressions on D features, with square roots of their inverse Gram matrices.
 
     A regression of targets y on rows x has the Gram matrix A = ridge I + sum x x^T, and the coefficients A^-1 b with
-    b = sum y x. A^-1 is stored as a root S with S S^T = A^-1. A new row updates it by the Sherman-Morrison formula in
-    the form of Potter: with f = S^T x and a = 1 / (1 + f^T f),
+    b = sum y x. A^-1 is stored as a root S with S S^T = A^-1. A new row updates S by the Sherman-Morrison formula in
+    Potter's form: with f = S^T x and a = 1 / (1 + f^T f),
 
         S <- S - a / (1 + sqrt(a)) (S f) f^T.
 

@@ -100,7 +100,7 @@ class DDPPO(PPO):
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Builds the driver's dataflow, which copies the learner state from the workers; training runs on the workers.
 
-        It also merges the observation filters (running statistics) of the workers, and broadcasts the result.
+        The dataflow also merges the observation filters (running statistics) of the workers, and broadcasts the result.
         """
         return (
             replicas.zip_with_worker()

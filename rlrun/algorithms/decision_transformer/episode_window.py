@@ -36,7 +36,7 @@ COUNT, STEP, TO_GO = -3, -2, -1
 class Context:
     """Layout of a recurrent state [B, state_size] that holds an episode's last K steps, oldest first.
 
-    Three more numbers follow: the number of steps held, the number of steps so far, and the return-to-go.
+    Three numbers follow the steps: the number of steps held, the number of steps so far, and the return-to-go.
 
     Attributes:
         length: K, steps in the context.

@@ -245,7 +245,7 @@ class DQN(Algorithm[DQNConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
 
-        It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
+        The dataflow trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
         """
         config = self.config
         replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
@@ -272,7 +272,7 @@ def munchausen_targets(
 ) -> tuple[Tensor, Tensor]:
     """Munchausen rewards [rows, 1], which add the clipped log-policy, and soft values [rows, 1, K] of the next states.
 
-    The reward is r + alpha tau log pi(a | s), whose factor tau log pi is clipped to the range from `clip` to 0. The
+    The reward is r + alpha tau log pi(a | s), where tau log pi is clipped to the range from `clip` to 0. The
     soft value is the sum over a' of pi(a' | s') (z(s', a') - tau log pi(a' | s')). Both use pi = softmax(q / tau) under
     action masks. The target network computes q and the returns z; in an implicit quantile network, q is evaluated at
     fixed fractions, as for greedy choices.

@@ -23,7 +23,7 @@ from rlrun.engine.policy.exploration.exploration import Heads as ActingHeads
 class WorldModelActor:
     """Network for action selection: infers the latent state from each observation, and selects an action.
 
-    The recurrent state [B, state_size] is deterministic latent, stochastic latent and last action, concatenated.
+    The recurrent state [B, state_size] concatenates deterministic latent, stochastic latent and last action.
     With noise, latents and actions are sampled; without noise, they are the modes of their distributions.
 
     Args:

@@ -79,7 +79,7 @@ class DreamerReplayConfig(SequenceReplayConfig):
 class DreamerConfig(OffPolicyConfig):
     """Settings of DreamerV3.
 
-    The paper's replay ratio counts replayed steps per env step, which is `training_intensity` times `minibatch_size`
+    The paper's replay ratio, the number of replayed steps per env step, is `training_intensity` times `minibatch_size`
     times `replay.length`: 512 by default.
 
     Source:
@@ -296,7 +296,7 @@ class Dreamer(Algorithm[DreamerConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
 
-        It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
+        The dataflow trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
         """
         config = self.config
         # Imagination discounts; the replay's discounts only mark the ends of episodes, also where gamma is 0.

@@ -39,7 +39,7 @@ class EpisodeGroups(StatefulOperator):
 
     Inputs are pairs (worker index, fragment [T, B]), whose episodes are numbered over the worker's env slots. Every G
     consecutive episodes form a group: they were reset with the same seed. An output [1, N] has all N steps of a group.
-    The `advantages` of a step are its episode's, computed from the discounted returns R in the group: R minus the mean
+    Each step gets its episode's advantage, computed from the discounted returns R in the group: R minus the mean
     over the other episodes, or (R - mean) / (standard deviation + epsilon).
 
     Args:

@@ -64,7 +64,7 @@ def adapting(
 class AdaptingWorker:
     """Rollout worker that alternates episodes of one task with inner gradient steps of MAML.
 
-    The task is sampled by a seed that all B parallel envs share within a fragment. Each env runs one episode before
+    The task is sampled from a seed that all B parallel envs share within a fragment. Each env runs one episode before
     each gradient step and one after the last, in `inner_steps` + 1 phases. Steps after an episode's end are masked. A
     fragment is [T, (inner_steps + 1) * B]: the B episodes of the first phase, then those of the second, and so on.
 

@@ -35,7 +35,7 @@ class AWACConfig(SampledValueSettings, WeightedRegressionConfig):
 class AWAC(WeightedRegression):
     """Advantage-weighted actor-critic: the actor imitates recorded actions, weighted by their advantages.
 
-    Actions may be a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.09359).
+    Actions may be a bounded Box or Discrete; expectations over Discrete actions are exact sums (arXiv:2006.09359).
     """
 
     Config: ClassVar[type[AWACConfig]] = AWACConfig
@@ -67,7 +67,7 @@ class CRRConfig(SampledValueSettings, WeightedRegressionConfig):
 class CRR(WeightedRegression):
     """Critic-regularized regression: imitates the recorded actions that the critics rate higher than the actor's own.
 
-    Actions may be a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.15134).
+    Actions may be a bounded Box or Discrete; expectations over Discrete actions are exact sums (arXiv:2006.15134).
     """
 
     Config = CRRConfig

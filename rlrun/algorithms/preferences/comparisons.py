@@ -40,7 +40,7 @@ def preferred(first: Doubles, second: Doubles, temperature: float, generator: np
 def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_], axis: int) -> SampleBatch:
     """Arranges comparisons as batches: the steps of the first episodes, followed by the steps of the second episodes.
 
-    The recurrent state is reset between the two, since `episode_starts` marks the first step of each episode.
+    The recurrent state is reset between the two episodes, since `episode_starts` marks the first step of each episode.
 
     Args:
         first: N complete episodes of up to L steps, with equal columns, without their final observations.
@@ -74,7 +74,7 @@ class Comparisons:
         length: L, maximum number of steps of an episode.
         temperature: Temperature of the preferences; see `preferred`.
         seed: Seed for the pairs and for the noise in the preferences.
-        is_held_out: Whether to present the held-out pairs instead of those to learn from.
+        is_held_out: Whether to present the held-out pairs instead of the pairs to learn from.
 
     Raises:
         UsageError: The data set has too few episodes, or one that is too long.

@@ -43,7 +43,7 @@ class DPO(Algorithm[DPOConfig]):
     """Direct preference optimization on pairs of episodes that the policy itself generates in each iteration.
 
     Preferences follow the episodes' returns or a reward model's scores, with the noise of a Bradley-Terry model. The
-    reference policy is the one at the start of training.
+    reference policy is the policy at the start of training.
 
     Source:
         Rafailov et al., "Direct preference optimization", arXiv:2305.18290, eq. 7; online as in Guo et al., "Direct

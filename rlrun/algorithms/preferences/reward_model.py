@@ -79,7 +79,7 @@ class RewardModel(Algorithm[RewardModelConfig]):
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that takes an SGD step on each minibatch of comparisons.
 
-        After each iteration, it measures the accuracy on held-out pairs.
+        After each iteration, the dataflow measures the accuracy on held-out pairs.
         """
         return items.for_each(TrainOnData(trainee)).for_each(MeasureHeldOut(trainee, self.config))
 

@@ -29,7 +29,7 @@ KL_TO_REFERENCE = Metric(
 class RLHF(PPO):
     """Reinforcement learning from human feedback: PPO on a reward model's scores, with a KL penalty to a reference.
 
-    The reward model was trained in an earlier stage. The reference policy is the one at the start of training.
+    The reward model was trained in an earlier stage. The reference policy is the policy at the start of training.
 
     Source:
         Ouyang et al., "Training language models to follow instructions with human feedback", arXiv:2203.02155, eq. 2

@@ -119,7 +119,7 @@ class QTOpt(Algorithm[QTOptConfig]):
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
 
-        With remote workers, it collects and trains concurrently.
+        With remote workers, the dataflow collects and trains concurrently.
         """
         config = self.config
         if trainee.workers.num_workers:

@@ -60,8 +60,8 @@ class R2D2Config(HuberSettings, OffPolicyConfig):
     """Settings of R2D2.
 
     With 32 sequences of 20 steps, a `training_intensity` of 0.1 replays 64 steps per env step. The paper's learner
-    replays only 0.4 per env step: 5 minibatches of 64 sequences of 80 steps per second, with 256 actors of 260 env
-    steps per second each (section 2.3 of the paper). This suits billions of env steps; smaller runs need more
+    replays only 0.4 steps per env step: 5 minibatches of 64 sequences of 80 steps per second, with 256 actors of 260
+    env steps per second each (section 2.3 of the paper). This ratio suits billions of env steps; smaller runs need more
     updates per env step.
 
     Source:
@@ -115,7 +115,7 @@ class R2D2(Algorithm[R2D2Config]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
 
-        It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
+        The dataflow trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
         """
         config = self.config
         replay = self.replay(trainee)

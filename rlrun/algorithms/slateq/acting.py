@@ -161,7 +161,8 @@ def all_slates(num_candidates: int, slate_size: int) -> Floats | None:
 def slate_values(values: Any, logits: Any, slates: Any) -> Any:
     """Expected values of slates: items' values, weighted by the items' click probabilities.
 
-    (sum_i w_i Q_i + Q_none) / (sum_i w_i + 1) over the items of a slate, w = exp(logits); the logit of no click is 0.
+    A slate's value is (sum_i w_i Q_i + Q_none) / (sum_i w_i + 1) over its items i, with w = exp(logits). The logit of
+    no click is 0.
 
     Args:
         values: Q values of the items, followed by the Q value of no click, [..., N + 1].

@@ -85,7 +85,7 @@ class SlateQ(Algorithm[SlateQConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
 
-        It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
+        The dataflow trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
         """
         config = self.config
         replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)

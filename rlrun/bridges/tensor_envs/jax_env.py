@@ -223,7 +223,7 @@ class BraxSimulator:
         physics: Field of the env's state that holds the physical state: `pipeline_state` in Brax, `data` in Playground.
         episode_length: Steps after which an episode is truncated.
         full_reset: Whether each episode starts with a new reset. If not, every episode in a slot starts from the
-            physical state in which its first episode started, which costs nothing.
+            physical state of the slot's first episode, which takes no time.
     """
 
     def __init__(self, env: Any, physics: str, episode_length: int, *, full_reset: bool) -> None:

@@ -23,7 +23,7 @@ def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: Fo
     """Translates the env or world of an experiment.
 
     Raises:
-        Untranslatable: The env does not exist in rlrun, or the experiment has none.
+        Untranslatable: The env does not exist in rlrun, or the experiment names no env.
     """
     config = entry.get("config") or {}
     place: Location = ("env",) if "env" in entry else ("config", "env")

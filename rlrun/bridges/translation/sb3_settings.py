@@ -376,7 +376,7 @@ def python_value(text: str) -> Any:
     """Parses a Python literal, in which `dict(a=1)` is allowed and names are kept as symbols.
 
     Raises:
-        ValueError: The text contains anything else, such as a call of another function.
+        ValueError: The text contains anything else, such as a call to another function.
 
     Examples:
         >>> python_value("dict(net_arch=[64, 64], activation_fn=nn.ReLU, log_std_init=-2)")

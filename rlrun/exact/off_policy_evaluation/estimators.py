@@ -96,8 +96,8 @@ def with_closing_values(rewards: Doubles, lengths: NDArray[np.int64], closing_va
 def importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEstimate:
     """Importance sampling (IS): the mean return, weighted by the probability ratio of the whole episode.
 
-    IS is unbiased. Weighted IS divides by the sum of the weights instead of their number, which is consistent and
-    varies less.
+    IS is unbiased. Weighted IS divides by the sum of the weights instead of their number; it is consistent and has less
+    variance.
 
     Source:
         Precup, Sutton and Singh, "Eligibility traces for off-policy policy evaluation", 2000, section 3.
@@ -111,8 +111,8 @@ def importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEs
 def mean_weight(episodes: WeighedEpisodes) -> ValueEstimate:
     """Mean importance weight of whole episodes, whose expectation is 1.
 
-    The mean is below 1 if actions that the evaluated policy takes often are rare in the data, which no estimator can
-    correct.
+    The mean is below 1 if actions that the evaluated policy takes often are rare in the data; no estimator can correct
+    for this.
     """
     weights = _weights(episodes.log_weights[-1])
     mean = float(weights.mean())

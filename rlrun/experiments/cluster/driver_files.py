@@ -36,7 +36,7 @@ class Operation:
     """One operation on a file or checkpoint in a trial's directory.
 
     Attributes:
-        kind: "replace" a file by `data`; "append" `data` to a file of `offset` bytes; "part" appends `data` to a file
+        kind: "replace" a file with `data`; "append" `data` to a file of `offset` bytes; "part" appends `data` to a file
             in an unfinished copy; "commit" renames the unfinished copy `source` to `name`; "sync" flushes a file to
             disk (fsync); "remove" a file or a checkpoint, if it exists.
         name: Path of the file or checkpoint inside the trial's directory.

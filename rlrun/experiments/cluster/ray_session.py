@@ -48,10 +48,10 @@ SWITCHES = {
 class RaySession:
     """Context manager for Ray: `start` starts or joins Ray, and leaving the context stops or leaves Ray.
 
-    If the process has already started or joined Ray, that Ray is used and left running. With an address, the cluster is
-    joined, and the user's own modules are shipped to its machines. Otherwise a private Ray is started on this machine.
-    The private Ray has as many CPUs as the machine has cores, or as many as the largest trial needs if that is more,
-    which is possible because a trial's own process shares the cores with its workers.
+    If the process has already started or joined Ray, the existing Ray is used and left running. With an address, the
+    cluster is joined, and the user's own modules are shipped to its machines. Otherwise a private Ray is started on
+    this machine. The private Ray has as many CPUs as the machine has cores, or as many as the largest trial needs if
+    that is more, which is possible because a trial's own process shares the cores with its workers.
 
     Args:
         trials: The trials.

@@ -145,8 +145,8 @@ class Capacity:
     def fits(self, needs: TrialResources) -> bool:
         """Whether a trial fits into the total capacity, ignoring any other load.
 
-        On a single machine the workers and learners together must fit its CPUs, and separately the trial's own
-        process. On a cluster all processes must fit together, each of them on one node.
+        On a single machine, the workers and learners together must fit its CPUs, and so must the trial's own process,
+        counted separately. On a cluster all processes must fit together, each of them on one node.
         """
         return needs.num_workers <= self.room_for_workers(needs)
 

@@ -9,8 +9,8 @@ The new owner writes a record of the next generation. The process with the highe
 that finds a record of a higher generation has lost the copy. No process ever writes another's record, so an owner that
 was stopped for an hour, and continues in the middle of a renewal, cannot take the copy back. If two processes claim the
 same generation, at least one of them finds the other's record, since each writes its record before it lists all
-records; a process that finds another's record withdraws. This holds in storages where a list shows all completed
-writes: local and network file systems, HDFS, and the object stores of the large clouds.
+records; a process that finds another's record withdraws. This holds for storage whose listings show all completed
+writes: local and network file systems, HDFS, and the object stores of the large cloud providers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Events that a run sends to its watcher, the same for the local and the Ray Tune executor.
 
-A watcher is a function that takes one event. It is called in the process and thread that called `rlrun.run`, in this
-order: `RunStarted`, `RunWaiting` if a cluster has no room for a trial, any number of `TrialEvent` (one per iteration
-and per change of status), `TrialNote`, `RunNote`, `TrialAdded` and `RunResources`, `RunStopping` as soon as the user
-interrupts, `RunFinished`. A file with several experiments yields one such sequence per experiment. Before all sequences
-come `RunFound` for runs that already exist, `RunMeasuring` and `RunMeasured` for experiments with settings ``auto``,
-and `TrialRewound` for a resume from an earlier step. `RunStopping` is sent from a signal handler of that thread. If Ray
+A watcher is a function that takes one event, and is called in the process and thread that called `rlrun.run`. Each
+experiment of a call sends its events in this order: `RunStarted`; `RunWaiting` if a cluster has no room for a trial;
+any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `RunNote`, `TrialAdded` and
+`RunResources`; `RunStopping` as soon as the user interrupts; and `RunFinished`. Some events precede these sequences:
+`RunFound` for runs that already exist, `RunMeasuring` and `RunMeasured` for experiments with settings ``auto``, and
+`TrialRewound` for a resume from an earlier step. `RunStopping` is sent from a signal handler of the same thread. If Ray
 hangs, `RunFinished` is sent from another thread.
 """
 

@@ -2,8 +2,8 @@
 
 The schema is the one for Apache Ant's reports: a testsuite for each experiment, with a testcase for each seed and one
 for the verdict over all of them. A seed that missed the target is a failure if the experiment missed it, and *skipped*
-if enough other seeds passed. The report thus fails exactly if the verdict does, but still shows each seed. A seed that
-could not be evaluated is an error.
+if enough other seeds passed. The report thus fails if and only if the verdict does, but still shows each seed. A seed
+that could not be evaluated is an error.
 """
 
 from __future__ import annotations

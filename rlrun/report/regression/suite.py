@@ -133,7 +133,7 @@ def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
 
     Args:
         members: The members of all populations.
-        metric: Metric by which the members were compared in training, of which the last value is used.
+        metric: Metric by which the members were compared in training; its last value is used.
         mode: Whether higher or lower values of the metric are better.
     """
 

@@ -203,7 +203,7 @@ class Verdict:
         experiment: Name of the experiment.
         cases: A case for each seed of each configuration.
         needed: Number of seeds of each configuration that must reach the targets.
-        control: Whether the policies were frozen; if they reach the targets, these are too low.
+        control: Whether the policies were frozen; if frozen policies reach the targets, the targets are too low.
         area: Comparison of the learning curves' areas with the baseline's; None if there is no baseline.
         speed: Comparison of the env steps per second with the baseline's; None if there is no baseline.
         holds_speed: Whether a worse speed fails the experiment.

@@ -103,8 +103,8 @@ class OptunaStudyFile:
 class _Operations:
     """Optuna journal backend in memory, with a file that is written but never read.
 
-    Optuna's own JournalFileBackend reads the file before each operation, and changes by a dashboard would affect the
-    search.
+    Optuna's own JournalFileBackend reads the file before each operation, so changes made by a dashboard would affect
+    the search.
     """
 
     def __init__(self) -> None:

@@ -112,8 +112,7 @@ class EvaluationResult:
         A rate is a number in the infos of all episodes' last steps, or the sum of a per-step column, that is 0 or 1 in
         every episode.
         """
-        found = {**self.infos, **self.columns}
-        full = len(self.returns)
+        found, full = {**self.infos, **self.columns}, len(self.returns)
         rates = {name: own for name, own in found.items() if len(own) == full > 0 and set(own) <= {0.0, 1.0}}
         return {name: load_internal(EXACT_INTERVAL)(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 
@@ -348,7 +347,7 @@ def _run(
                 column_sums[name] += np.add.reduce(column.reshape(number, -1), axis=1)
         for policy, own in living:
             own.take(rows.policies[policy], rows.infos.get(policy, {}), current, episodes)
-        last_infos = {} if lives else next(iter(rows.infos.values()), {})
+        last_infos = next(iter(rows.infos.values()), {})
         for world in rows.ended.nonzero()[0]:
             if current[world] < episodes:
                 returns[current[world]], lengths[current[world]] = float(sums[world]), int(steps[world])
@@ -361,7 +360,7 @@ def _run(
                 totals[world] = 0.0
         awaited.look(int(np.where(current < episodes, steps, 0).max()))
     results = {policy: own.result() for policy, own in lives.items()}
-    return EvaluationResult(returns, lengths, results, columns, numbers_by_name(infos))
+    return EvaluationResult(returns, lengths, results, columns, {} if lives else numbers_by_name(infos))
 
 
 def numbers_by_name(infos: Iterable[Mapping[str, float]]) -> dict[str, list[float]]:

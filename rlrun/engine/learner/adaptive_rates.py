@@ -13,7 +13,7 @@ from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.settings.config import AdaptiveRate
 
 FACTOR, TOLERANCE = 1.5, 2.0
-"""Factor by which a learning rate changes, and ratio between KL divergence and target beyond which it does."""
+"""Factor by which a learning rate changes, and ratio between KL divergence and target beyond which it changes."""
 
 
 class AdaptiveRates:
@@ -68,7 +68,7 @@ class AdaptiveRates:
 
 
 def adapted(rule: AdaptiveRate, rate: Tensor, kl: Tensor | float) -> Tensor:
-    """Returns the learning rate, a scalar, after an update with a KL divergence.
+    """Returns the learning rate, a scalar, after an update with a given KL divergence.
 
     Args:
         rule: Target and bounds.

@@ -64,7 +64,7 @@ class GradientSum:
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> list[Tensor]:
-        """Computes the concatenated gradient, assigned values, statistics and 1, times the number of valid steps.
+        """Computes the vector (gradient, assigned values, statistics, 1), times the number of valid steps.
 
         The result is this vector, followed by the tensors of `Loss.carry`, and the rows' priorities if there are any.
 
@@ -126,8 +126,8 @@ class GradientSums:
     ) -> Iterator[tuple[Objective, Tensor, Tensor]]:
         """Yields each loss with its gradient and replay priorities on a minibatch, which are computed on demand.
 
-        A gradient uses the parameters at that time, including updates by the losses before it. Priorities are one per
-        row, or none if the loss computes none.
+        Each gradient is computed with the parameters at that time, which include updates by the preceding losses. There
+        is one priority per row, or none if the loss does not compute priorities.
 
         Args:
             objectives: The losses to differentiate, in the order in which they are yielded.
@@ -189,7 +189,7 @@ def split_sums(
     Args:
         policy: Policy whose loss is differentiated.
         objectives: The learner's losses, in order.
-        sums: Concatenated gradient sums of those losses that `statistics` names.
+        sums: Concatenated gradient sums of the losses that `statistics` names.
         statistics: Names of the statistics in each loss's sum, by name of its objective.
     """
     present = [objective for objective in objectives if objective.name in statistics]

@@ -22,12 +22,12 @@ Recompute = Callable[[Callable[[EvaluatedFunction, SampleBatch], Any]], SampleBa
 """Picklable function that takes `Learner.evaluate` and returns new columns for rows of experience [S, L]."""
 
 LastBatch = SampleBatch | Callable[[], SampleBatch] | None
-"""Last batch that a learner has learned from, or a function that reads it again; None before the first."""
+"""Last batch that a learner has learned from, or a function that reads this batch again; None before the first."""
 
 
 @dataclass(frozen=True)
 class TargetUpdates:
-    """When and how a target network follows the learned parameters: target <- (1 - tau) * target + tau * parameters.
+    """Interval and rate of target network updates: target <- (1 - tau) * target + tau * parameters.
 
     Attributes:
         every: Number of minibatches from one update to the next.

@@ -43,7 +43,7 @@ class LocalLearner:
         share: (i, n): in data-parallel training, the learner computes part i (from 0) of n equal parts of a minibatch.
         precision: Floating-point precision of the networks' forward and backward passes.
         has_target: Whether the learner keeps a target network.
-        announce: Callback for a message before a slow operation, such as compilation.
+        announce: Callback that receives a message before a slow operation, such as compilation.
 
     Attributes:
         policy, objectives: The arguments of the same names.

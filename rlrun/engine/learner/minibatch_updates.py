@@ -55,7 +55,7 @@ class MinibatchUpdates:
         microbatch_size: Steps per microbatch; None for a whole minibatch.
         all_reduce: Sums gradients over data-parallel learners; None for a single learner.
         precision: Floating-point precision of the networks' forward and backward passes.
-        announce: Callback for a message before a slow operation, such as compilation.
+        announce: Callback that receives a message before a slow operation, such as compilation.
 
     Attributes:
         counts: Number of minibatches that each objective has seen.

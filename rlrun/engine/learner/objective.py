@@ -105,7 +105,7 @@ class Objective:
 
 
 def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters) -> None:
-    """Validates that a learner's objectives fit one another and the policy's parameters.
+    """Validates that a learner's objectives are consistent with each other and with the policy's parameters.
 
     Raises:
         ValueError: Two objectives share a name; an objective has no parameters; an objective needs tensors that no

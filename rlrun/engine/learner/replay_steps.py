@@ -54,7 +54,7 @@ class ReplaySteps:
             scheduled: Current values of scheduled settings by name, including learning rates; the same object while
                 none has changed.
             objectives: Names of the objectives to run, as in `LocalLearner.step`; None for all.
-            target: When and how the target network follows; None if it is not updated.
+            target: Interval and rate of target network updates; None if the target network is not updated.
             seen: Number of minibatches since the last update of the target network.
 
         Returns:
@@ -103,7 +103,7 @@ class ReplaySteps:
         noise: Mapping[str, Array],
         target: TargetUpdates | None,
     ) -> ReplayUpdate | None:
-        """Returns the update by some objectives on a replay buffer's memory; None if it is not in C kernels yet."""
+        """Returns the update by some objectives on a replay buffer's memory; None until translated to C kernels."""
         key = tuple(map(id, due))
         if key in self._bound:
             bound = self._bound[key]

@@ -241,12 +241,12 @@ def apply_sum(
 
 
 def measured_by(objective: Objective, statistics: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of a loss's statistics: those that it reports, and its gradient norm."""
+    """Returns the names of a loss's statistics: the ones that it reports, and its gradient norm."""
     return (*statistics,) if objective.parameters is None else (*statistics, GRAD_NORM)
 
 
 def sum_as_means(total: Tensor) -> Tensor:
-    """Divides a gradient sum by its number of valid steps; returns the means, followed by that number."""
+    """Divides a gradient sum by its number of valid steps; returns the means, followed by the number of steps."""
     return torch.cat([total[:-1] / total[-1].clamp(min=1), total[-1:]])
 
 

@@ -27,16 +27,16 @@ def checked(
         objectives: All objectives of a learner.
         owner: Class of the user's algorithm.
         declared: Metrics of losses that the algorithm declares.
-        announce: Callback for a warning about declared metrics that no loss returns.
+        announce: Callback that receives a warning about declared metrics that no loss returns.
     """
     statistics = _DeclaredStatistics(objectives, owner, declared, announce)
     return [each if each.loss is None else replace(each, loss=_Checked(each, statistics)) for each in objectives]
 
 
 class _DeclaredStatistics:
-    """Warns once, after each loss has been called, about a declared metric that none of them returns.
+    """Once every loss has been called, warns about declared metrics that none of them returns.
 
-    Metrics that a built-in base class declares are not looked at, since some of them depend on settings.
+    Metrics that a built-in base class declares are not checked, since some of them depend on settings.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class _DeclaredStatistics:
 
 
 class _Checked:
-    """Loss function of an objective with its checks."""
+    """Loss function of an objective, with checks of its results."""
 
     def __init__(self, objective: Objective, statistics: _DeclaredStatistics) -> None:
         assert objective.loss is not None
@@ -78,7 +78,7 @@ class _Checked:
         """Calls the loss function.
 
         Raises:
-            TrainingFailed: It returned a different type, or its total or a statistic is not a scalar.
+            TrainingFailed: The loss function did not return a `Loss`, or its total or a statistic is not a scalar.
         """
         loss = require_loss(self._objective, self._loss(outputs, batch, _Scheduled(scheduled)))
         for name, value in (("total", loss.total), *loss.statistics.items()):
@@ -96,7 +96,7 @@ class _Scheduled(dict[str, Tensor]):
 
 
 def _not_scalar(loss: Any, name: str, value: Any) -> str:
-    """Returns the message about a loss whose total, or whose statistic `name`, is not a scalar tensor."""
+    """Returns the error message for a loss whose total, or whose statistic `name`, is not a scalar tensor."""
     part = "a total" if name == "total" else f"the statistic {name!r}"
     found = f"of shape {list(value.shape)}" if isinstance(value, Tensor) else f"that is a {type(value).__name__}"
     remedy = "use masked_mean" if isinstance(value, Tensor) else "use torch.as_tensor"
@@ -104,7 +104,7 @@ def _not_scalar(loss: Any, name: str, value: Any) -> str:
 
 
 def _written_in(loss: Any) -> str:
-    """Names a loss function with its file, as in "spo.py: SPO.loss"; a method is named with its object's class."""
+    """Returns the file and name of a loss function, as in "spo.py: SPO.loss"; a method's name includes the class."""
     while isinstance(loss, partial):
         loss = loss.func
     if inspect.ismethod(loss):

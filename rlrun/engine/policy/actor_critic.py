@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class ActorCriticPolicy(Policy):
-    """Policy whose network has a head for the action distribution and one value head per reward stream.
+    """Policy whose network has one head for the action distribution, and one value head per reward stream.
 
     Reward streams are the env's rewards and additional ones, such as intrinsic rewards.
 
@@ -92,7 +92,8 @@ class ActorCriticPolicy(Policy):
     ) -> ActorCriticOutputs:
         """Returns action distributions and state values of observations in S sequences of L steps, [S, L, ...].
 
-        Masked actions have probability 0. A core starts from `state` [S, state_size]; `episode_starts` [S, L] reset it.
+        Masked actions have probability 0. A core starts from `state` [S, state_size]; `episode_starts` [S, L] resets
+        it.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)

@@ -111,7 +111,7 @@ class BehaviorPolicy:
             simulations: Simulations per search; 0 disables search.
 
         Raises:
-            UsageError: The policy has no game model to search in.
+            UsageError: The policy has no game model to search with.
         """
         raise UsageError("the policy does not use tree search; leave out simulations")
 
@@ -121,7 +121,7 @@ class BehaviorPolicy:
         return self.network.network if isinstance(self.network, MaskedOutputs) else self.network
 
     def with_network(self, network: ActingNetwork) -> BehaviorPolicy:
-        """Returns a copy of this policy that acts with another network, under the same action mask.
+        """Returns a copy of this policy that acts with another network, with forbidden actions masked as before.
 
         The copy and this policy share the state of running episodes and the recorder of fragments.
         """
@@ -205,13 +205,13 @@ class BehaviorPolicy:
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns env actions for a batch of raw observations: exploratory with a random generator, else greedy."""
+        """Returns env actions for a batch of raw observations: exploratory if a generator is given, else greedy."""
         return self.action_space.to_env(self.chosen(observations, generator, acts))
 
     def chosen(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions before conversion to env actions: exploratory with a random generator, else greedy.
+        """Returns actions before conversion to env actions: exploratory if a generator is given, else greedy.
 
         Parameter noise is not applied here; it is used only while collecting fragments.
 

@@ -69,7 +69,7 @@ def policy_outputs(
 def acting_outputs(
     network: TorchNetwork, decoding: Decoding | None, table: FlatParameters, *more_heads: str
 ) -> ActingNetwork:
-    """Creates the network with which rollout workers compute action distributions, with a decoder if needed.
+    """Creates the network that computes action distributions in rollout workers, including a decoder if needed.
 
     Weights are loaded later.
 
@@ -85,7 +85,7 @@ def acting_outputs(
 
 
 class Decoding:
-    """A decoder of network heads, with the prefix that its parameters' names have in the policy.
+    """Decoder of network heads, together with the prefix of its parameters' names in the policy.
 
     Args:
         decoder: The decoder.

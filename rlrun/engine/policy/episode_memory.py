@@ -38,7 +38,7 @@ class StateInputs(Protocol):
 class EpisodeMemory:
     """Recurrent state and recent steps of the episode in each env slot, as inputs of the network at the next step.
 
-    Recent steps serve networks that see stacked observations, past actions or past rewards.
+    Recent steps are needed by networks that see stacked observations, past actions or past rewards.
 
     Args:
         state_size: Size of the recurrent state, 0 for none.

@@ -109,7 +109,7 @@ class FlatParameters:
         return start, size
 
     def runs_of(self, pattern: str, start: int, size: int) -> list[tuple[int, bool]]:
-        """Splits a range of the flat vector into runs of adjacent parameters that all match a pattern, or all do not.
+        """Splits a range of the flat vector into runs of adjacent parameters that all match a pattern, or all fail to.
 
         Args:
             pattern: Regular expression that is searched for in the names.

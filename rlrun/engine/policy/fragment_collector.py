@@ -84,7 +84,7 @@ class FragmentCollector:
 
     Attributes:
         network: The policy's acting network, without parameter noise.
-        collecting: The network used for collecting: a copy with parameter noise, or another implementation of it.
+        collecting: Version of `network` used for collecting, with parameter noise or a different implementation.
         filter: The policy's observation filter.
         log_probs: Function for the log-probabilities of actions taken, recorded as `TAKEN_LOGP`; None if not recorded.
         runs_always: Whether the network runs at each step, even if exploration does not need its outputs.
@@ -203,8 +203,8 @@ class FragmentCollector:
     def closing_heads(self, observations: Any) -> Heads:
         """Returns the outputs of all network heads for the observations after a fragment's last step.
 
-        They are used for bootstrap values, for example. The observations must be normalized. The recurrent state is not
-        updated.
+        These outputs serve, for example, as bootstrap values. The observations must be normalized. The recurrent state
+        is not updated.
         """
         heads, _ = self.collecting({"obs": observations}, self._memory.before(observations))
         return heads

@@ -1,7 +1,7 @@
 """Log-probabilities of actions in the env's units, for data sets and importance weights (NumPy).
 
-A policy represents actions rescaled to [-1, 1], and its log-probabilities refer to these. In the env's units, densities
-are divided by half the width of each range, and clipping concentrates probability at the bounds.
+A policy rescales actions to [-1, 1], and its log-probabilities are those of the rescaled actions. In the env's units,
+densities are divided by half the width of each range, and clipping concentrates probability at the bounds.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from rlrun.engine.policy.exploration.uniform_until import UniformUntil
 from rlrun.engine.policy.fragment_collector import LogProbs
 
 BoundedActions = DeterministicBoxActions | GaussianBoxActions | SquashedBoxActions
-"""Continuous action spaces whose uniform actions are between the bounds."""
+"""Continuous action spaces in which uniformly random actions are drawn between the bounds."""
 
 KNOWN_EXPLORATIONS = (ActionNoise, EpsilonGreedy, SampleActions, SampleInOrder, SoftQ, StateDependentNoise)
-"""Explorations whose probabilities are known."""
+"""Exploration strategies whose action probabilities are known."""
 
 
 def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actions) -> Floats | None:
@@ -63,7 +63,7 @@ def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
 
 
 def _explored_log_probs(exploration: Exploration) -> LogProbs | None:
-    """Returns a function for an exploration's log-probabilities after any uniform phase; None if they are unknown."""
+    """Returns a function for an exploration strategy's log-probabilities after any uniform phase; None if unknown."""
     if type(exploration) not in KNOWN_EXPLORATIONS:  # subclasses may sample differently
         return None
     match exploration:

@@ -29,7 +29,7 @@ class ObservationFilter:
 
     Args:
         leaves: Observation entries and how each enters the network.
-        is_on: Whether anything is normalized; otherwise observations pass through unchanged.
+        is_on: Whether observations are normalized; otherwise they pass through unchanged.
         clip: Clipping bound of normalized observations.
     """
 
@@ -44,7 +44,7 @@ class ObservationFilter:
         self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def load(self, filters: Mapping[str, Moments]) -> None:
-        """Replaces the means and variances used for normalization by newer ones, if `is_on`."""
+        """Replaces the means and variances used for normalization with newer ones, if `is_on`."""
         self._scales = {
             name: (
                 filters[name].mean.astype(np.float32),

@@ -63,7 +63,7 @@ class LogProbsAndValues(Recording):
 
     @override
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the columns `outputs` [T, B, K], with K outputs per distribution, and values [T + 1, B] as NaN."""
+        """Allocates `outputs` [T, B, K], with K outputs per distribution, and values [T + 1, B], initialized to NaN."""
         return {
             "outputs": np.empty((length, slots, self.action_space.num_outputs), np.float32),
             **{column: np.full((length + 1, slots), np.nan, np.float32) for column in self.heads},

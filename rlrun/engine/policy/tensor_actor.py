@@ -99,7 +99,7 @@ class TensorActor:
     def moments(self, observations: Any) -> dict[str, Tensor]:
         """Returns mean and sum of squared deviations, [2, ...], of a fragment's raw observations [T, B, ...], by name.
 
-        They are on the device; `host_moments` converts them to `Moments` of T * B samples.
+        The results are on the device; `host_moments` converts them to `Moments` of T * B samples.
         """
         found: dict[str, Tensor] = {}
 

@@ -56,7 +56,7 @@ class Member:
 
     Attributes:
         name: Unique name of the snapshot; `module:Name` for a script.
-        policy: Name of the policy that the snapshot was taken of; "" for a script.
+        policy: Name of the policy that the snapshot was taken from; "" for a script.
         weights: Weights of the snapshot; None for a script.
     """
 
@@ -67,7 +67,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Lineup:
-    """Frozen opponents of a league, one of which may act in place of a policy, with the probability of each.
+    """Frozen opponents of a league, any of which may act in place of a policy, and the probability of each.
 
     Attributes:
         members: The opponents.

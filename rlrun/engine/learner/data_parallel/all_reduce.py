@@ -17,7 +17,7 @@ Backend = Literal["gloo", "nccl"]
 
 
 class PeerLost(TrainingFailed):
-    """Error for another process of the group that died or did not answer in time."""
+    """Error raised if another process of the group died or did not answer in time."""
 
 
 class AllReduce:

@@ -47,8 +47,7 @@ class LearnerGroup:
         num_cpus_per_learner: CPUs that Ray reserves per replica.
         num_gpus_per_learner: GPUs that Ray reserves per replica.
         timeout_s: Timeout of a replica's call, in seconds.
-        cpus_of_others: CPUs that rollout workers and other policies' learners need, in addition, if this group starts
-            Ray.
+        cpus_of_others: CPUs that rollout workers and other policies' learners need; used only if this group starts Ray.
 
     Attributes:
         policy: Policy to train.

@@ -17,7 +17,7 @@ from rlrun.engine.kernels.steps import COLUMN, Array, StepTable, address, pointe
 from rlrun.engine.learner.executors.numpy_update import BoundUpdate, recorded
 
 LONGEST_CALL_S = 1.0
-"""Maximum duration of a call into C in seconds: signals are handled only after it."""
+"""Maximum duration of a call into C in seconds; signals are handled only after the call."""
 
 NOTHING_TO_GATHER = (None, ctypes.c_int64(0), None, ctypes.c_int64(0), ctypes.c_int64(1))
 """Arguments of `run` in `kernels.c` for one minibatch that is already in the update's arrays: columns and rows."""
@@ -46,7 +46,7 @@ class CUpdate:
     Attributes:
         bound: The update as NumPy calls with their arrays.
         steps: The table of kernels.
-        uses_blas: Whether NumPy's BLAS computes a product, so that results depend on the processor.
+        uses_blas: Whether NumPy's BLAS computes any product, so that results depend on the processor.
 
     Raises:
         NoKernel: There is no C kernel for one of the calls.

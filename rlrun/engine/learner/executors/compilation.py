@@ -40,7 +40,7 @@ def compiled(
     Args:
         function: Update as a function of tensors, without data-dependent control flow.
         arguments: Example tensors, with the shapes and dtypes of later calls; not modified.
-        announce: Callback for a message before a compilation.
+        announce: Callback that receives a message before a compilation.
 
     Returns:
         Compiled function of a list of tensors; each call empties the list.

@@ -101,7 +101,7 @@ def layer_norm_backward(
     bias: Tensor | None,
     wanted: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Computes the gradients of layer norm for inputs, weight and bias; None for those not requested.
+    """Computes the gradients of layer norm with respect to inputs, weight and bias; None for those not requested.
 
     Torch's own decomposition is equivalent, but imports a library for symbolic shapes, which takes seconds.
     """
@@ -139,7 +139,7 @@ def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Copies x, and replaces one element per slice along an axis with `source`, as in the gradient of a maximum."""
+    """Copies x, and replaces one element of each slice along an axis with `source`, as in the gradient of a maximum."""
     require(index.shape[dim] == 1)
     return x.scatter_add(dim, index, source - x.gather(dim, index))
 
@@ -157,4 +157,4 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _PRIMS.erf.default: erf,
     _PRIMS.var.default: variance,
 }
-"""Decompositions of operations that torch decomposes no further."""
+"""Decompositions of operations that torch itself does not decompose further."""

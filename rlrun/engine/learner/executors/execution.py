@@ -128,7 +128,7 @@ class Execution:
         return translate(function, arguments, num_kept)
 
     def _unless_lacking(self, translate: Callable[[], CompiledUpdate]) -> CompiledUpdate | None:
-        """Returns the result of a translation; None if an operation has no kernel, which a message names once."""
+        """Returns the result of a translation; None if an operation has no kernel, which is reported only once."""
         try:
             return translate()
         except NoKernel as operation:
@@ -142,7 +142,7 @@ class Execution:
             return None
 
     def made(self, computation: Computation, shape: tuple[int, int]) -> CompiledUpdate | None:
-        """Returns the translation of a computation on minibatches of S rows and L steps; None if there is none yet."""
+        """Returns the translation of a computation for minibatches of S rows and L steps; None if there is none yet."""
         return self._made.get((computation.name, shape))
 
     def others(self, scheduled: Mapping[str, Tensor]) -> list[Tensor]:

@@ -36,7 +36,7 @@ class Emit(Protocol):
 
 
 Kernel = Callable[..., None]
-"""Kernel function of an `Emit`, the output array, and the operation's arguments with arrays for tensors."""
+"""Kernel: a function of an `Emit`, the output array, and the operation's arguments, with arrays in place of tensors."""
 
 
 def ufunc_kernel(function: np.ufunc) -> Kernel:
@@ -50,7 +50,7 @@ def ufunc_kernel(function: np.ufunc) -> Kernel:
 
 
 def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
-    """Converts an operand to an array; a number gets the dtype of the other operands, or of the result without any."""
+    """Converts an operand to an array; a number gets the dtype of the other operands, or else of the result."""
     if isinstance(operand, np.ndarray):
         return operand
     dtype = next((each.dtype for each in operands if isinstance(each, np.ndarray)), out.dtype)
@@ -273,7 +273,7 @@ def mean(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, ke
 
 
 FEW_STEPS = 64
-"""Maximum length of a dimension whose cumulative sums or products are one call each."""
+"""Maximum length of a dimension along which cumulative sums or products use one call per element."""
 
 
 def cumulative(function: np.ufunc) -> Kernel:
@@ -310,7 +310,7 @@ def flip(emit: Emit, out: Array, x: Array, dims: Sequence[int]) -> None:
 def sort(
     emit: Emit, outs: Sequence[Array], x: Array, dim: int = -1, descending: bool = False, stable: bool | None = True
 ) -> None:
-    """Emits NumPy calls for a sort along an axis: sorted values and their indices; it is stable in any case."""
+    """Emits NumPy calls for a sort along an axis: sorted values and their indices; the sort is always stable."""
     values, indices = outs
     require(not descending)
     emit(write_argsort, x, dim, out=indices)

@@ -37,12 +37,12 @@ from rlrun.engine.learner.executors.numpy_kernels import (
 from rlrun.engine.settings.registry import load_internal
 
 READ_BY_PYTHON = "rlrun.engine.learner.executors.own_code:read_by_python"
-"""Import path of the function that says where a loss turns a tensor into a number."""
+"""Import path of the function that reports where a loss turns a tensor into a number."""
 
 LARGEST_TRACE_GIB = 4
-"""Maximum size of an update that is traced, by the total memory of its operations' results.
+"""Maximum size in GiB of an update that is traced: the total memory of its operations' results.
 
-Tracing a larger update takes long and gains little: most of its time is spent in matrix products in any case.
+Tracing a larger update takes long and gains little, since most of its time is spent in matrix products anyway.
 """
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64})
@@ -96,13 +96,13 @@ def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tens
 
 
 class NoHostReads(TorchFunctionMode):
-    """Torch mode that refuses to pass tensor values to Python or NumPy, since a trace cannot record such reads."""
+    """Torch mode that raises an error if Python or NumPy reads tensor values, which a trace cannot record."""
 
     @override
     def __torch_function__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Calls a function of torch."""
+        """Calls a torch function, unless it passes tensor values to Python or NumPy."""
         if func in (Tensor.numpy, Tensor.tolist, Tensor.__array__):
             raise NoKernel(f"Tensor.{func.__name__}")
         return func(*args, **(kwargs or {}))
@@ -115,7 +115,7 @@ class OperationTracer(OperationMode):
         arguments: Arguments of the traced function.
 
     Attributes:
-        graph: Operations so far; each node's `meta` holds the form of its result, and constants themselves.
+        graph: Operations so far; each node's `meta` holds the form of its result, or the tensor itself for a constant.
     """
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
@@ -173,7 +173,7 @@ class OperationTracer(OperationMode):
 
 
 def shaped_like(tensor: Tensor) -> Tensor:
-    """Returns a tensor of the same shape, strides and dtype without memory."""
+    """Returns a tensor with the same shape, strides and dtype, but without memory."""
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
@@ -188,7 +188,7 @@ class BoundUpdate:
     Attributes:
         calls: The calls, in order.
         read: Pairs (index, array): before each call, the argument with this index is copied to the array.
-        changed: Those pairs in `read` whose arrays the calls modify.
+        changed: The pairs in `read` whose arrays the calls modify.
         results: Arrays of the results.
         num_kept: Number of leading arguments that are used without copying.
         filled_with: List of arguments after the batch's columns that `fill` copied last; None if others were copied
@@ -304,7 +304,7 @@ class Plan:
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
     def hold(self, node: Node) -> None:
-        """Adds a constant: a tensor that the traced function uses, but that is not among its arguments.
+        """Adds a constant: a tensor that the traced function uses but does not take as an argument.
 
         Raises:
             NoKernel: The constant is modified in place, or its dtype is not supported.
@@ -377,7 +377,7 @@ class Plan:
         return torch.as_strided(buffer, noted.shape, noted.stride())
 
     def _given_up(self, index: int, node: Node) -> Tensor | None:
-        """Returns a reusable buffer: an operand with the result's layout that is last read here; None without one."""
+        """Returns a reusable buffer, an operand with the result's layout that is last read here; None if none is."""
         noted = node.meta["result"]
         for used in node.all_input_nodes:
             owner, tensor = self._owners[used], self.tensors[used]
@@ -430,7 +430,7 @@ def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
 
 
 def eliminate_common_subexpressions(graph: Graph) -> None:
-    """Replaces operations of a graph that repeat an earlier one with its result, unless memory is modified in place."""
+    """Reuses an earlier operation's result for each repeated operation, unless memory is modified in place."""
     owner_of = owners(graph)
     changed = changed_owners(graph, owner_of)
     known: dict[str, Node] = {}

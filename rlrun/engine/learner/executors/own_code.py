@@ -1,4 +1,4 @@
-"""Place in users' code that keeps an update from being translated."""
+"""Location in users' code that prevents an update from being translated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rlrun.engine.settings.sources import is_installed
 
 
 def read_by_python(frame: FrameType | None, until: CodeType) -> str:
-    """Says that a loss turns a tensor into a number, with file and line if these are the user's.
+    """Returns a message that a loss turns a tensor into a number, with file and line if these are in users' code.
 
     Args:
-        frame: Innermost frame at that time.
-        until: Code that calls the loss; frames outside of it are not looked at.
+        frame: Innermost stack frame at that time.
+        until: Code that calls the loss; frames outside of it are ignored.
     """
     told = "the loss turns a tensor into a Python number (`if`, `float()` or `.item()`)"
     while frame is not None and frame.f_code is not until:

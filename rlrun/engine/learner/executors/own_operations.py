@@ -1,4 +1,4 @@
-"""Operations that torch lacks, for updates: loops instead of operations on large tables."""
+"""Custom operations in updates, which replace torch operations on large tables with loops."""
 
 from __future__ import annotations
 

@@ -51,18 +51,18 @@ class ReplayUpdate:
     Args:
         update: The update in C kernels, for minibatches of `reader.read` followed by columns of noise.
         reader: Reader of the replay buffer's transitions.
-        size: Transitions of a minibatch, S.
-        noise: The columns of noise of one minibatch, by name.
-        is_weighted: Whether importance weights come with the minibatches; otherwise they are ones.
+        size: Number of transitions in a minibatch, S.
+        noise: Columns of noise for one minibatch, by name.
+        is_weighted: Whether minibatches include importance weights; otherwise all weights are 1.
         statistics: Names of the update's first results, which are summed over minibatches.
         parameters: Online and target parameters.
-        target: When and how the target network follows; None if the call does not update it.
+        target: Interval and rate of target network updates; None if the call does not update the target network.
 
     Attributes:
         reader: Reader of the replay buffer's transitions.
-        size: Transitions of a minibatch, S.
+        size: Number of transitions in a minibatch, S.
         statistics: Names of the update's first results, which are summed over minibatches.
-        target: When and how the target network follows; None if the call does not update it.
+        target: Interval and rate of target network updates; None if the call does not update the target network.
     """
 
     def __init__(
@@ -153,14 +153,14 @@ class ReplayUpdate:
         Args:
             memory: Source of the minibatches.
             count: Number of minibatches.
-            noise: The columns of noise of each of these minibatches, by name.
+            noise: Columns of noise for each of these minibatches, by name.
             others: The update's arguments after the columns.
             totals: Running sums, to which the first results of each minibatch are added.
             seen: Number of minibatches since the last update of the target network.
 
         Returns:
-            The update's results for the last minibatch without the first ones, which are new priorities of its rows;
-            empty unless a sampler chose them.
+            New priorities of the last minibatch's rows: the update's results after the summed ones; empty unless a
+            sampler chose the rows.
         """
         bound = self._update.bound
         if bound.filled_with is not others:

@@ -1,9 +1,9 @@
 """Autoregressive action distributions: components of an action sampled in order, each given the earlier ones (NumPy).
 
 The network's head `outputs` parametrizes each component independently of the others. For each component except the
-first, a hidden layer computes a correction from the earlier ones; the head `chain` holds the observation's contribution
-to these layers. The corrected outputs parametrize the conditional distributions given the earlier components. Their
-product is the joint distribution, with exact log-probability.
+first, a hidden layer computes a correction from the earlier components; the head `chain` holds the observation's
+contribution to these layers. The corrected outputs parametrize the conditional distributions given the earlier
+components. Their product is the joint distribution, with exact log-probability.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Returns the size of a sampled component's encoding as input of later ones: one-hot if Discrete, else raw."""
+    """Returns the size of a component as input to later components: encoded as one-hot if Discrete, else raw."""
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 

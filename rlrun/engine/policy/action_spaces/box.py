@@ -58,7 +58,7 @@ class BoxScale:
 
 
 def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
-    """Creates the map between [-1, 1] and the bounds of a Box action space, all of which must be finite.
+    """Creates the map between [-1, 1] and the bounds of a Box action space, which must all be finite.
 
     Args:
         space: The action space.

@@ -64,7 +64,7 @@ class SquashedBoxActions(ActionSpace):
         return np.tanh(outputs[..., : self.size])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Returns log-densities of actions in [-1, 1], summed over coordinates; moves actions at a bound inwards."""
+        """Returns log-densities of actions in [-1, 1], summed over coordinates; first moves actions off the bounds."""
         means, stds = self._parts(outputs)
         drawn = np.arctanh(actions.clip(-EDGE, EDGE))
         noise = (drawn - means) / stds
@@ -115,7 +115,7 @@ class SquashedGaussian:
         return drawn.tanh(), densities
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the log-density of one action per distribution in the batch; moves actions at a bound inwards."""
+        """Returns the log-density of one action per distribution in the batch; first moves actions off the bounds."""
         drawn = actions.clamp(-EDGE, EDGE).atanh()
         return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
 

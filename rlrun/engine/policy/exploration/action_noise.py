@@ -17,11 +17,11 @@ from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.settings.schedules import value_at
 
 REPEATED_NOISE = "rlrun.engine.policy.exploration.repeated_noise:RepeatedNoise"
-"""Import path of the exploration with repeated noise."""
+"""Import path of the exploration strategy with repeated noise."""
 
 
 def action_noise(actions: DeterministicBoxActions, kind: str, theta: float) -> Exploration:
-    """Creates the exploration of a deterministic policy, given the name of its noise, a `NoiseKind`."""
+    """Creates the exploration strategy of a deterministic policy, given the kind of noise."""
     if kind == "repeated_gaussian":
         made: Exploration = load_internal(REPEATED_NOISE)(ActionNoise(actions))
         return made

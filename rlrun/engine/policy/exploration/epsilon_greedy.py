@@ -21,7 +21,7 @@ from rlrun.engine.settings.schedules import value_at
 _EXPLORES, _CHOICE = 0, 1
 
 NUM_DRAWS = 3
-"""Number of noise variables per step of a Q policy, except for soft-Q exploration; the last seeds parameter noise."""
+"""Number of noise variables per step of a Q policy (more for soft Q); the last one seeds parameter noise."""
 
 
 class EpsilonGreedy(Exploration):
@@ -68,7 +68,7 @@ class EpsilonGreedy(Exploration):
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Samples uniform noise in [0, 1) for T steps in B env slots, [T, B, num_draws].
 
-        In each env slot, the first number decides whether to explore, and the second with which action.
+        In each env slot, the first number decides whether to explore, and the second chooses the action.
         """
         return generator.random((length, slots, self.num_draws), np.float32)
 
@@ -97,13 +97,13 @@ class EpsilonGreedy(Exploration):
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Returns the log-probability of each of B actions under epsilon-greedy, given masked Q values."""
+        """Returns the log-probability of each of B actions with epsilon-greedy exploration, given masked Q values."""
         return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
     def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
         """Returns the log-probabilities log(epsilon * uniform + (1 - epsilon) * preferred) of B actions.
 
-        Here `uniform` is 1 / number of allowed actions, and `preferred` [B] the actions' probability without
+        Here `uniform` is 1 / number of allowed actions, and `preferred` [B] is the actions' probability without
         exploration.
         """
         allowed = outputs > FORBIDDEN
@@ -189,7 +189,7 @@ class SoftQ(Exploration):
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Returns the log-probability of each of B actions under this strategy, given masked Q values."""
+        """Returns the log-probability of each of B actions with this strategy, given masked Q values."""
         logs = log_softmax(outputs / np.float32(self.temperature))
         preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
         return self.rest.mixed_log_prob(outputs, preferred, actions)

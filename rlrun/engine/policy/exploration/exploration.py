@@ -80,7 +80,7 @@ class Exploration(ABC):
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the random numbers for all T steps of a fragment in B env slots at once, [T, B, ...], for speed."""
+        """Draws all random numbers for T steps of a fragment in B env slots at once, [T, B, ...], which is faster."""
 
     @abstractmethod
     def explore(
@@ -112,7 +112,7 @@ class Exploration(ABC):
 
     @abstractmethod
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Chooses exploratory actions when no fragment is recorded, as in evaluation, without state across steps.
+        """Chooses exploratory actions when no fragment is recorded, as in evaluation; keeps no state between steps.
 
         Args:
             heads: Outputs of the network's heads by name, [B, K]; `outputs` are masked.

@@ -26,7 +26,7 @@ FIRST_STD = 0.1
 """Initial standard deviation of adaptive parameter noise."""
 
 ADAPTATION = 1.01
-"""Factor of each adaptation of the standard deviation (arXiv:1706.01905, section 3)."""
+"""Factor by which each adaptation changes the standard deviation (arXiv:1706.01905, section 3)."""
 
 PARAMETER_DRAW = 2
 """Index of a step's noise variable that seeds the parameter noise."""
@@ -46,7 +46,7 @@ class ParameterNoise(ABC):
     """Exploration by perturbing the network's parameters; a perturbation lasts for several steps.
 
     Attributes:
-        adapts: Whether the noise scale adapts to the induced change of the policy.
+        adapts: Whether the noise scale adapts to how much the noise changes the policy.
         schedules: Names of the scheduled settings that `load` reads.
     """
 

@@ -23,7 +23,7 @@ CUMULATIVE = np.cumsum(_WEIGHTS) / _WEIGHTS.sum()
 
 
 class RepeatedNoise(Exploration):
-    """Noise repetition: wraps another exploration, whose noise is held for a random number of steps.
+    """Noise repetition: wraps another exploration strategy, and holds its noise for a random number of steps.
 
     All env slots of a worker receive new noise at the same steps, independently of each other. Episode ends have no
     effect.
@@ -84,7 +84,7 @@ class RepeatedNoise(Exploration):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the held noise, and for how many more steps it is held, for a checkpoint."""
+        """Returns the held noise, and the number of steps for which it is still held, for a checkpoint."""
         held = {} if self._held is None else {"held_noise": self._held.copy(), "held_for": self._steps_left}
         return {**self.inner.state(), **held}
 
@@ -95,7 +95,7 @@ class RepeatedNoise(Exploration):
 
 
 class SampleOutputs(Exploration):
-    """Exploration by sampling from the policy's action distribution, with noise that the network does not see.
+    """Exploration by sampling from the policy's action distribution, with noise that is not an input of the network.
 
     Args:
         actions: The policy's action space, which defines its action distribution.

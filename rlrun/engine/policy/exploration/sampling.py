@@ -107,7 +107,7 @@ class SampledActions(WrappedNetwork):
 
 
 def sampled(actions: StochasticActions, model: ModelConfig, features: int) -> Exploration:
-    """Creates the exploration that samples from the policy's distribution: plain, autoregressive or gSDE.
+    """Creates the exploration strategy that samples from the policy's distribution: plain, autoregressive or gSDE.
 
     Args:
         actions: The policy's action space, which defines its action distribution.

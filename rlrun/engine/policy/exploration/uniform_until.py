@@ -27,7 +27,7 @@ class UniformActions(Protocol):
 
 
 class UniformUntil(Exploration):
-    """Exploration that takes uniformly random actions until learning starts, then follows another strategy, `inner`.
+    """Exploration that takes uniformly random actions until learning starts, and then uses another strategy, `inner`.
 
     Args:
         inner: Exploration strategy after the uniform phase.
@@ -55,7 +55,7 @@ class UniformUntil(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Ends the uniform phase after its number of env steps; updates the inner strategy's scheduled settings."""
+        """Ends the uniform phase once it has lasted `env_steps`; updates the inner strategy's scheduled settings."""
         self.inner.load(weights)
         self.is_uniform = weights.env_steps < self.env_steps
 

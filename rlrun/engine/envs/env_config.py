@@ -225,7 +225,7 @@ class ExternalConfig(ConfigModel):
     ...}, ...}`; or the name of a JSON file."""
 
     token_file: NonEmptyText | None = None
-    """File that holds the token; null for the environment variable RLRUN_TOKEN."""
+    """File that holds the token; if null, the environment variable RLRUN_TOKEN is used."""
 
     tls: TlsConfig | None = None
     """Certificate for encrypted connections; null for none."""
@@ -314,8 +314,8 @@ class EnvConfig(ConfigModel):
     before the step, or `drop` the step."""
 
     preset: Preset | None = None
-    """Preset for a family of envs; explicit settings override it. `atari` sets `evaluation_kwargs` and settings of the
-    algorithm, which a resolved spec lists."""
+    """Preset for a family of envs; explicit settings override it. `atari` sets `evaluation_kwargs` and some of the
+    algorithm's settings; a resolved spec lists them."""
 
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the env or world."""
@@ -491,7 +491,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def varies(self) -> bool:
-        """Whether the env has tasks or a curriculum, so that episodes differ not only by seed."""
+        """Whether the env has tasks or a curriculum, so that episodes differ in more than their seeds."""
         return self.tasks is not None or self.curriculum is not None
 
     def in_evaluation(self) -> Self:

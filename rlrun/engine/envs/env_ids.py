@@ -59,7 +59,7 @@ def is_factory(env_id: str) -> bool:
 
 
 def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., Any]:
-    """Returns the callable that creates an env or world, by its import path or as the user passed it in Python.
+    """Returns the callable that creates an env or world, imported by its path or passed by the user in Python.
 
     Args:
         config: Config of the env, whose id names the factory.

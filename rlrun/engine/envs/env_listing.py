@@ -23,7 +23,7 @@ class EnvListing:
     Attributes:
         id: Gymnasium id of the env.
         family: Package that the env belongs to, such as "classic_control", "mujoco" or "atari".
-        backend: Backend chosen under `backend: auto`.
+        backend: Backend chosen by `backend: auto`.
         install: Pip command for the env's additional dependencies, "" if there is none.
         usable: Whether the dependencies are installed.
     """

@@ -199,7 +199,7 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
 
 
 def _is_plain(space: Space[Any], observation: Any) -> bool:
-    """Fast sufficient check that an observation is in a Box of real numbers; False if uncertain."""
+    """Fast check whether an observation is in a Box of real numbers; False if uncertain."""
     return (
         observation.__class__ is np.ndarray
         and observation.dtype == space.dtype

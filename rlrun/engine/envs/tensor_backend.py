@@ -403,7 +403,7 @@ def _key(config: EnvConfig) -> str:
 
 
 def evaluation_device() -> torch.device:
-    """Returns the device for envs in evaluations: a GPU if this process has one."""
+    """Returns the device for envs in evaluations: a GPU if this process has one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 

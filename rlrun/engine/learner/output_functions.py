@@ -37,7 +37,7 @@ def evaluated(
 
 
 def require_picklable(function: EvaluatedFunction) -> None:
-    """Validates that other processes can import a function (of a partial, the inner one) by its module and name.
+    """Validates that other processes can import a function, or the one inside a partial, by its module and name.
 
     Raises:
         ValueError: The function is a lambda, a method, or defined within another function.

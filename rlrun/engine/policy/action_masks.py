@@ -83,7 +83,7 @@ def policy_leaves(
 
 
 def masked(outputs: Floats, observations: Any) -> Floats:
-    """Returns network outputs [..., num_actions], with -1e9 for actions that observed action masks forbid (NumPy)."""
+    """Returns network outputs [..., num_actions], with -1e9 for actions forbidden by observed action masks (NumPy)."""
     mask = mask_of(observations)
     if mask is None:
         return outputs
@@ -94,7 +94,7 @@ def masked(outputs: Floats, observations: Any) -> Floats:
 
 
 def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
-    """Returns network outputs [..., num_actions] with -1e9, without gradient, for forbidden actions (torch)."""
+    """Returns network outputs [..., num_actions], with -1e9 and no gradient for forbidden actions (torch)."""
     import torch
 
     mask = mask_of(observations)

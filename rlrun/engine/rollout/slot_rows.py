@@ -161,7 +161,7 @@ class SlotOwners:
         return self._sums.add(rewards, ends, acted, self._infos, self._agents, columns)
 
     def state(self) -> dict[str, Any]:
-        """Returns the return and length so far of each slot's episode, for a checkpoint."""
+        """Returns each slot's episode return and length so far, for a checkpoint."""
         return {
             "just_ended": self.just_ended.copy(),
             "returns": self._sums.returns.copy(),
@@ -170,7 +170,7 @@ class SlotOwners:
         }
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores the return and length so far of each slot's episode from the result of `state()`.
+        """Restores each slot's episode return and length so far from the result of `state()`.
 
         Args:
             state: Result of `state()`.

@@ -61,7 +61,7 @@ class WorkerHooks:
         return answers
 
     def _take_rows(self, answers: HookAnswers, policy: str, stream: Stream) -> None:
-        """Delivers the events of a slot's next rows."""
+        """Delivers the events of a slot's next rows to the hooks."""
         slot, rows, agent, begins = stream
         key = f"{policy}/{slot}"
         if begins:
@@ -80,7 +80,7 @@ class WorkerHooks:
     def _take_steps(
         self, answers: HookAnswers, episode: RunningEpisode, rows: Mapping[str, Any], part: Sequence[int]
     ) -> None:
-        """Counts an episode's next steps, and delivers them."""
+        """Counts an episode's next steps, and delivers their events to the hooks."""
         for t in part:
             episode.length += 1
             episode.episode_return += float(rows["rewards"][t])

@@ -37,7 +37,7 @@ FRACTIONS = (1.0, 0.6, 0.3, 0.1, 0.03)
 UNBOUNDED = 100.0
 """Bound of the values to try for a number without bounds."""
 SEEN_STEPS = 4
-"""Number of steps, starting with the varied one, in which effects are searched for."""
+"""Number of steps that are searched for effects, starting with the varied step."""
 FURTHEST = 11
 """Maximum number of random steps before the varied one (exclusive)."""
 STATES, ENOUGH_STATES = 32, 8

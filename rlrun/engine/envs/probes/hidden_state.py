@@ -194,7 +194,7 @@ def _problem(taken: RandomSteps) -> _Problem | None:
 
 
 def _products(observations: Floats, actions: Floats) -> Floats:
-    """Products of all pairs of inputs; if there are too many, only those of observation and action, or none."""
+    """Returns the products of all pairs of inputs; if too many, only products of observation and action, or none."""
     inputs = np.concatenate([observations, actions], axis=1)
     first, second = np.triu_indices(inputs.shape[1])
     if len(first) > MOST_PRODUCTS:

@@ -1,4 +1,4 @@
-"""Steps of a random policy as numeric arrays, from which probes find out what an observation omits."""
+"""Steps of a random policy as numeric arrays, which show what an observation omits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SLOTS = 8
-"""Number of env slots of a random rollout; half of them test what is fitted on the others."""
+"""Number of env slots of a random rollout; half of them are used for fitting, the others for testing."""
 MOST_CHOICES = 256
 """Number of choices above which a discrete space is encoded as one number instead of one-hot."""
 MOST_NUMBERS = 256

@@ -277,10 +277,10 @@ class LearnerGroup:
         return self._answers([self._actors.ask(rank, method, *arguments) for rank in self._ranks])
 
     def _answers(self, calls: Sequence[Call]) -> list[Any]:
-        """Waits for the results of replicas' calls.
+        """Waits for the results of calls to the replicas.
 
         Raises:
-            RlrunError: The exception of a learner, unchanged.
+            RlrunError: A learner raised this exception.
             TrainingFailed: A replica died or timed out.
         """
         try:

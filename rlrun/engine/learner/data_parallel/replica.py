@@ -23,7 +23,7 @@ class ReplicaConfig:
         rank: Rank of the replica, from 0.
         num_learners: Number of replicas.
         address: Address at which the replicas meet for all-reduce.
-        has_own_gpu: Whether each replica has its own GPU, so that gradients are reduced without the CPU.
+        has_own_gpu: Whether each replica has its own GPU, so that gradients are summed on the GPUs instead of the CPU.
         timeout_s: Seconds to wait for the other processes.
     """
 

@@ -110,7 +110,7 @@ def loop_kernel(function: Callable[..., None]) -> Kernel:
 
 
 def threshold_backward(emit: Emit, out: Array, gradient: Array, x: Array, threshold: float) -> None:
-    """Emits calls for the gradient of a threshold (ReLU): the given gradient where x exceeds it, else 0."""
+    """Emits calls for the gradient of a threshold (ReLU): the given gradient where x is above the threshold, else 0."""
     emit(np.greater, x, constant(threshold, [x], out), out)
     emit(np.multiply, out, gradient, out)
 

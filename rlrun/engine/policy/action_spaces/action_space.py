@@ -88,7 +88,7 @@ class Distribution(ABC):
     Every method returns one number per distribution: multi-dimensional actions are summed over.
 
     Attributes:
-        outputs: Parameters of the distributions, [..., K]; leading dimensions are those of the batch.
+        outputs: Parameters of the distributions, [..., K]; the leading dimensions are the batch's.
     """
 
     outputs: Tensor

@@ -32,7 +32,7 @@ class Part:
         columns: Slice of the entry in the concatenated action.
         noise: Slice of the entry in the concatenated noise.
         outputs: Slice of the entry in the network outputs, without log standard deviations.
-        log_stds: Slice of the entry's log standard deviations in the network outputs; empty for an entry without any.
+        log_stds: Slice of the entry's log standard deviations in the network outputs; empty for an entry without them.
     """
 
     actions: PartActions

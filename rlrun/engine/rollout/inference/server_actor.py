@@ -63,7 +63,7 @@ class ServerActor:
         max_restarts: Maximum number of restarts of the server.
 
     Attributes:
-        name: Name by which the workers find the actor.
+        name: Name that the workers use to find the actor.
         actors: Supervisor of the actor, which is its only one.
     """
 

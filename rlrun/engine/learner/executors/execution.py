@@ -41,8 +41,8 @@ class Execution:
 
     Args:
         update_executor: Backend that runs the computations.
-        runs_users_code: Whether users' code is involved; it is checked for a dependence on Python state.
-        announce: Callback for a message before a slow operation, such as compilation.
+        runs_users_code: Whether users' code is involved, which is then checked for dependence on Python state.
+        announce: Callback that receives a message before a slow operation, such as compilation.
 
     Attributes:
         graphs: CUDA graphs of the computations, and of the policy's steps if a worker acts on the learner's device;

@@ -637,7 +637,8 @@ class AlphaZero(_AlphaZero):
             learning_starts: Env steps that are stored before the first minibatch is sampled.
             training_intensity: Minibatches per env step after learning starts, for any number of envs.
             simulations: Number of tree search simulations before each move of self-play.
-            evaluation_simulations: Number of tree search simulations before each move in evaluation and other acting.
+            evaluation_simulations: Number of tree search simulations before each move when evaluating or otherwise
+                acting.
             exploration: Exploration constant of PUCT, the papers' c_puct.
             first_play_reduction: First-play urgency reduction: an unvisited action's Q value is the position's
                 predicted value minus this number.
@@ -751,8 +752,8 @@ class Apex(_Apex):
                 arXiv:1511.06581).
             distribution: Distribution of returns: `none` learns the mean.
             num_atoms: Number of atoms (c51) or quantiles.
-            acting_quantiles: Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's
-                value when iqn acts or chooses greedily.
+            acting_quantiles: Number of quantiles, at midpoints of equal parts of [0, 1], whose mean is an action's
+                value in iqn's choices.
             num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
@@ -2016,8 +2017,8 @@ class DQN(_DQN):
                 arXiv:1511.06581).
             distribution: Distribution of returns: `none` learns the mean.
             num_atoms: Number of atoms (c51) or quantiles.
-            acting_quantiles: Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's
-                value when iqn acts or chooses greedily.
+            acting_quantiles: Number of quantiles, at midpoints of equal parts of [0, 1], whose mean is an action's
+                value in iqn's choices.
             num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
@@ -2917,8 +2918,8 @@ class Gorila(_Gorila):
                 arXiv:1511.06581).
             distribution: Distribution of returns: `none` learns the mean.
             num_atoms: Number of atoms (c51) or quantiles.
-            acting_quantiles: Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's
-                value when iqn acts or chooses greedily.
+            acting_quantiles: Number of quantiles, at midpoints of equal parts of [0, 1], whose mean is an action's
+                value in iqn's choices.
             num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.
@@ -3216,8 +3217,8 @@ class IQN(_IQN):
                 arXiv:1511.06581).
             distribution: Distribution of returns: `none` learns the mean.
             num_atoms: Number of atoms (c51) or quantiles.
-            acting_quantiles: Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's
-                value when iqn acts or chooses greedily.
+            acting_quantiles: Number of quantiles, at midpoints of equal parts of [0, 1], whose mean is an action's
+                value in iqn's choices.
             num_cosines: Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau.
             v_min: Smallest atom of c51.
             v_max: Largest atom of c51.

@@ -206,7 +206,7 @@ class RunProgress:
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
 
     def stopping_text(self) -> str:
-        """Message after an interrupt: what running trials still do before they stop, and how long that may take."""
+        """Message after an interrupt: what running trials must still do before they stop, and how long it may take."""
         after = ", and Ray will then be stopped" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:

@@ -112,8 +112,8 @@ class AlphaZeroConfig(OffPolicyConfig):
     simulations: PositiveInt = 50
     """Number of tree search simulations before each move of self-play."""
     evaluation_simulations: NonNegativeInt = 50
-    """Number of tree search simulations before each move in evaluation and other acting; 0 acts with the network alone,
-    without search."""
+    """Number of tree search simulations before each move when evaluating or otherwise acting; 0 acts with the network
+    alone, without search."""
     exploration: PositiveFloat = 1.25
     """Exploration constant of PUCT, the papers' c_puct."""
     first_play_reduction: NonNegativeFloat = 0.2

@@ -90,8 +90,7 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
     num_atoms: PositiveInt = 51
     """Number of atoms (c51) or quantiles; with iqn, number of fractions drawn for each transition and its target."""
     acting_quantiles: PositiveInt = 32
-    """Number of quantiles, at the midpoints of equal parts of [0, 1], whose mean is an action's value when iqn acts or
-    chooses greedily."""
+    """Number of quantiles, at midpoints of equal parts of [0, 1], whose mean is an action's value in iqn's choices."""
     num_cosines: PositiveInt = 64
     """Number of cosines, cos(pi i tau), with which iqn embeds a fraction tau."""
     v_min: float = -10.0

@@ -25,7 +25,7 @@ STEPS = -(-1_000 // SLOTS)
 """Number of observations in each of the `SLOTS` streams, 1,000 in total."""
 
 MOST_STEPS = 10 * STEPS
-"""Maximum number of env steps for collecting observations, in worlds whose agents act seldom."""
+"""Maximum number of env steps for collecting observations, in worlds whose agents rarely act."""
 
 
 def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> ObservationStream:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GOLDEN = 0.6180339887  # an irrational fraction of a range: if draws have fractions, so has this point
 LARGEST = 2**53
-"""Largest integer allowed in a search space; all smaller integers are exact as floats."""
+"""Largest integer allowed in a search space; floats represent all smaller integers exactly."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from rlrun.engine.messages.foreign_names import env_package, table
 
 @dataclass(frozen=True)
 class PresentEnv:
-    """Gymnasium env that replaces an env with an old Gym id.
+    """Gymnasium replacement for an env known by an old Gym id.
 
     Attributes:
         id: Id in Gymnasium; begins with the package that registers the env, if one must be imported.

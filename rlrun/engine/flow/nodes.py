@@ -442,7 +442,7 @@ class Duplicate(Node):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the longest of the copies' queues, and each queue's length; shorter queues hold its last items."""
+        """Returns the longest queue and the length of each queue; shorter queues hold the last items of the longest."""
         longest = max(self._waiting, key=lambda waiting: len(waiting))
         return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
 

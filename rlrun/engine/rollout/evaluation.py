@@ -82,8 +82,8 @@ class EvaluationResult:
         lengths: Steps of each episode.
         policies: Results of each policy's agents in a multi-agent env; `returns` are then sums over all agents.
         columns: For each per-step number that the env's config names (`columns`), its sum over each episode.
-        infos: For each number in the infos of the episodes' last steps, its values in the episodes that have it; in a
-            multi-agent world, only the policies have infos.
+        infos: For each number in the infos of the episodes' last steps, its values in the episodes that have it. In a
+            multi-agent world, only the results in `policies` have infos.
     """
 
     returns: list[float]

@@ -186,8 +186,8 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
     def why_gone(cls, name: str) -> str:
         """Returns the reason why a config has no setting with a given name; "" if the name is unknown.
 
-        Reasons are that the config class fixes the setting, or that another library uses the name for a setting of
-        rlrun.
+        Either the config class fixes the setting, or the name is another library's for a setting that rlrun has under
+        a different name.
         """
         if name in cls.refused:
             return f"cannot be set here, because {cls.refused[name]}"

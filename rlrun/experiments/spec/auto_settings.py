@@ -129,7 +129,7 @@ def _why_none_fits(auto: Sequence[str], experiment: Experiment) -> str:
 
 
 def candidates(config: AlgorithmConfig, auto: Sequence[str], room: int) -> list[tuple[int, int]]:
-    """Lists the pairs (num_workers, num_envs_per_worker) to benchmark for settings ``auto``, fewest workers first.
+    """Lists the pairs (num_workers, num_envs_per_worker) to benchmark for `auto` settings, fewest workers first.
 
     Args:
         config: Settings of the algorithm.

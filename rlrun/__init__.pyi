@@ -4948,7 +4948,7 @@ class RLHF(_RLHF):
         """
 
 class RLOO(_RLOO):
-    """REINFORCE leave-one-out: PPO without a critic, whose baseline is the mean return of a group's other episodes."""
+    """REINFORCE leave-one-out: critic-free PPO whose baseline is the mean return of a group's other episodes."""
     def __init__(
         self,
         config: GRPOConfig | None = None,
@@ -4986,7 +4986,7 @@ class RLOO(_RLOO):
         entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
         group_size: int = 8,
     ) -> None:
-        """REINFORCE leave-one-out: PPO without a critic, whose baseline is the mean return of a group's other episodes.
+        """REINFORCE leave-one-out: critic-free PPO whose baseline is the mean return of a group's other episodes.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -5165,7 +5165,7 @@ class Random(_Random):
         """
 
 class RewardModel(_RewardModel):
-    """Reward model: maximum likelihood of preferences between two episodes by the Bradley-Terry model."""
+    """Reward model: maximum likelihood of preferences between two episodes under the Bradley-Terry model."""
     def __init__(
         self,
         config: RewardModelConfig | None = None,
@@ -5190,7 +5190,7 @@ class RewardModel(_RewardModel):
         held_out_pairs: int = 500,
         temperature: float = 0.1,
     ) -> None:
-        """Reward model: maximum likelihood of preferences between two episodes by the Bradley-Terry model.
+        """Reward model: maximum likelihood of preferences between two episodes under the Bradley-Terry model.
 
         Args:
             config: Parsed settings, instead of settings by name.

@@ -37,7 +37,8 @@ class A3CConfig(A2CConfig, WorkerGradientConfig):
     """Settings of A3C (Mnih et al., arXiv:1602.01783).
 
     The optimizer is Adam with one state shared by all workers; the paper shares the state of RMSProp (section 4,
-    "optimization"). The entropy coefficient (beta in section 4) is the paper's for Atari.
+    "optimization"). The entropy coefficient (beta in section 4) is the
+    one that the paper uses for Atari.
     """
 
     train_batch_size: PositiveInt = 80
@@ -60,7 +61,7 @@ class A3C(A2C):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Computes A2C's loss, and statistics of the values, which the learner cannot compute from gradients alone."""
+        """Computes A2C's loss, and the value statistics that the learner cannot compute from gradients alone."""
         loss = super().loss(outputs, batch, scheduled)
         measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
         return dataclasses.replace(loss, statistics={**loss.statistics, **measured})

@@ -283,7 +283,7 @@ CATALOG = {
     "reward_model": Listed(
         "RewardModel",
         EVERY_KIND,
-        "Reward model: maximum likelihood of preferences between two episodes by the Bradley-Terry model.",
+        "Reward model: maximum likelihood of preferences between two episodes under the Bradley-Terry model.",
     ),
     "rlhf": Listed(
         "RLHF",
@@ -293,7 +293,7 @@ CATALOG = {
     "rloo": Listed(
         "RLOO",
         EVERY_KIND,
-        "REINFORCE leave-one-out: PPO without a critic, whose baseline is the mean return of a group's other episodes.",
+        "REINFORCE leave-one-out: critic-free PPO whose baseline is the mean return of a group's other episodes.",
     ),
     "rlpd": Listed(
         "RLPD",

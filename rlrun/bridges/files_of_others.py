@@ -45,8 +45,8 @@ def translated_text(
 
     Args:
         path: Path of the file.
-        env: For an rl-zoo3 file, the env whose settings to translate; for an RLlib file, an env to use instead of those
-            in the file.
+        env: For an rl-zoo3 file, the env whose settings are translated; for an RLlib file, an env to use instead of
+            those in the file.
         lenient: Whether to omit keys without a counterpart even if they affect learning.
         version: RLlib version; None to infer it from the keys.
 

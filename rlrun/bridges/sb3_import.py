@@ -290,7 +290,7 @@ def _is_plain(name: str, value: Any) -> bool:
 
 
 def lines_for(pickled: Path) -> str:
-    """Python program that converts a pickled `VecNormalize` to an npz file, with the command to run it, as text."""
+    """Text with a Python program that converts a pickled `VecNormalize` to an npz file, and the command to run it."""
     target = pickled.with_suffix(".npz")
     return LINES.format(source=str(pickled), target=str(target))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def diff(first: str, second: str, runs_dir: Path) -> None:
     """Show the settings in which two specs, runs or trials differ.
 
-    A and B are spec files, runs, or trials of a sweep as RUN/TRIAL. If a file has
+    A and B are spec files, runs, or trials of a sweep (RUN/TRIAL). If a file has
     several experiments, write FILE:NAME. Default values are compared too, and
     marked as such. The exit code is 0 even if there are differences.
 

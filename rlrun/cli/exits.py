@@ -146,7 +146,7 @@ def report_unexpected_end(end: UnexpectedEnd) -> NoReturn:
 
 
 def require_complete(run: Path, damages: Sequence[str]) -> None:
-    """Raises an error if files of a run are damaged; called after the command has printed the undamaged parts.
+    """Raises an error if files of a run are damaged. Call it after printing the undamaged parts.
 
     Raises:
         RunDamaged: If `damages`, a list of messages, is not empty.

@@ -47,7 +47,7 @@ def algorithm_and_env_options(command: Command) -> Command:
 def described_trainings(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...] = ()
 ) -> list[tuple[str, Description]]:
-    """Builds descriptions of trainings (envs, policies, settings) without running them.
+    """Describes training runs (envs, policies, settings) without starting them.
 
     Args:
         algorithm: Name or import path of an algorithm.
@@ -85,7 +85,7 @@ def named_experiments(
     Args:
         files: The spec files.
         algorithm: Name of the algorithm, if there are no files.
-        env: Id of the env, or a YAML mapping such as for a multi-agent world, if there are no files.
+        env: Id of the env, or a YAML mapping (for a multi-agent world, for example), if there are no files.
         overrides: Texts ``path=value`` that override the values in the files.
         max_trials: Maximum number of trials in an experiment; None for the default.
 

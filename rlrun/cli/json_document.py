@@ -115,7 +115,7 @@ def error_document(message: str, exit_code: int, problems: list[dict[str, Any]])
 
 
 def redirect_later_stdout() -> None:
-    """Redirects stdout to stderr; called after the document is printed, so that no other output follows it."""
+    """Redirects stdout to stderr. Call it after printing the document, so that no other output follows."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 

@@ -154,7 +154,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class OutputFile(click.Path):
-    """Click parameter type for an output file; rejects a path whose folder is missing before any work is done.
+    """Click parameter type for an output file; before any work is done, rejects a path whose folder is missing.
 
     Args:
         or_folder: Whether the option may also name a folder.

@@ -67,7 +67,7 @@ def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def few_trials(trials: Sequence[TrialResult]) -> list[str]:
-    """Formats trials as a table; for a large run, only the best and failed trials, and how to list the others."""
+    """Formats trials as a table; for a large run, the best and failed trials, and a hint on how to list the others."""
     if len(trials) <= MOST_ROWS:
         return [results_table(trials)]
     ordered = sorted(trials, key=_rank, reverse=True)

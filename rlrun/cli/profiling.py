@@ -124,7 +124,7 @@ def warm_up(training: Training) -> float:
 def profiled(training: Training, seconds: float) -> Profile:
     """Profiles a `Training` for a given duration, extended to the end of an iteration.
 
-    An interrupt (Ctrl-C) ends profiling early, with a partial profile as result.
+    An interrupt (Ctrl-C) ends profiling early; the result is then a partial profile.
 
     Args:
         training: The `Training`, already warmed up, so that nothing has to start or compile.

@@ -43,7 +43,7 @@ def record(
 
     Args:
         checkpoint: The checkpoint's directory.
-        output: The video, ending with .mp4 or .gif.
+        output: Path of the video, which ends in .mp4 or .gif.
         runs_dir: The folder that holds the user's own runs.
         episodes: Number of episodes.
         seed: Seed of the episodes; an evaluation with the same seed runs the same episodes.

@@ -174,7 +174,7 @@ def _steps_name(verdicts: Sequence[Verdict]) -> str:
 
 
 def comparisons_table(verdicts: Sequence[Verdict]) -> str:
-    """Formats comparisons with a baseline run as a table: rows for learning curve and speed of each experiment."""
+    """Formats comparisons with a baseline run as a table: rows for each experiment's learning curve and speed."""
     rows = [
         [verdict.experiment, what, found.judgement, str(found)]
         for verdict in verdicts

@@ -123,7 +123,7 @@ def continue_command(
     trust: bool,
     quiet: bool,
 ) -> None:
-    """Continues the runs of a command whose process has died, in the replacement process that its parent has started.
+    """Continues the runs of a command whose process has died, in the replacement that the parent process started.
 
     The specs of `rlrun train` are not read again, since they may have changed.
 

@@ -23,7 +23,7 @@ class BestConfiguration:
 
     Attributes:
         metric: Metric by which trials are compared.
-        value: Mean over the seeds of each trial's best value.
+        value: Best value of each trial, averaged over the seeds.
         what: Description of the configuration and its number of seeds; "" in a run of one trial.
         kind: "configuration", or "trial" in a population; "" if the run has only one configuration.
     """
@@ -155,7 +155,7 @@ class RunProgress:
         return max(lefts)
 
     def leader(self) -> BestConfiguration | None:
-        """Best configuration so far, by the mean over seeds of each trial's best value; None before the first value."""
+        """Best configuration so far, by the trials' best values averaged over seeds; None before the first value."""
         groups: dict[Hashable, list[TrialProgress]] = {}
         for trial in list(self.trials.values()):
             groups.setdefault(trial.name if trial.group is None else (trial.group,), []).append(trial)

@@ -207,12 +207,12 @@ class TrialProgress:
 
     @property
     def plays_games(self) -> bool:
-        """Whether the trial is judged by game outcomes, since the mean return over both sides says nothing."""
+        """Whether the trial is judged by the outcomes of games, whose mean return over both sides says nothing."""
         return is_game_metric(self.judged_by) or any(map(is_game_metric, self.result or ()))
 
     @property
     def named(self) -> dict[str, str]:
-        """Metrics that the spec names in `stop`, or that judge the trial, by the last part of their names.
+        """Metrics that the spec names in `stop` or by which the trial is judged, keyed by the last part of their names.
 
         A success rate is an example. Steps, returns and outcomes of games are left out, since views show them anyway.
         """
@@ -271,7 +271,7 @@ class TrialMetrics:
     """Newest value of each metric of a trial, and curves of its returns.
 
     Attributes:
-        last: The newest value of each metric that is not None.
+        last: The newest value of each metric, ignoring None.
         curves: For each metric in `CURVES` or named by the spec, its finite values so far, oldest first.
     """
 

@@ -45,7 +45,7 @@ Progress = Literal["lines", "json"]
 
 
 class View(Protocol):
-    """Interface of displays of a run's progress."""
+    """Interface for displays of a run's progress."""
 
     def show(self, trial: TrialProgress) -> None:
         """Updates the display after a trial has changed."""

@@ -251,7 +251,7 @@ class Algorithm(Generic[C]):
 
     @property
     def mode(self) -> RolloutMode:
-        """Collection of rollouts: in synchronous rounds over all workers (`sync`), or as they arrive (`async`)."""
+        """How rollouts are collected: in synchronous rounds over all workers (`sync`), or as they arrive (`async`)."""
         return "sync"
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:

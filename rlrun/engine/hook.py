@@ -113,8 +113,8 @@ class Fragment:
 class Hook:
     """Base class of hooks, user-defined callbacks; subclasses override the methods for the events that they need.
 
-    The attributes of a hook (numbers, texts, lists, dicts and arrays) are its state, which checkpoints save. A hook
-    with other attributes overrides `state` and `load_state`.
+    The attributes of a hook (numbers, strings, lists, dicts and arrays) are its state, which checkpoints save. A hook
+    with other attributes must override `state` and `load_state`.
 
     Attributes:
         declared_metrics: Declarations of the metrics that the methods return; results report them as `hooks/<name>`,
@@ -169,7 +169,7 @@ def hook_class(path: str) -> type[Hook]:
         path: `package.module:Class`.
 
     Raises:
-        UsageError: There is no such class, it is not a subclass of `Hook`, or it overrides no event's method or has a
+        UsageError: There is no such class, it is not a subclass of `Hook`, it overrides no event method, or it has a
             method for an unknown event.
         UserCodeError: The module raises while it is imported.
     """
@@ -186,7 +186,7 @@ def hook_class(path: str) -> type[Hook]:
 
 
 def subscribed(hook: type[Hook], events: Sequence[str]) -> tuple[str, ...]:
-    """Returns those events (names of methods of `Hook`), among the given ones, that a hook's class overrides."""
+    """Returns those of the given events (names of methods of `Hook`) that a hook's class overrides."""
     return tuple(event for event in events if getattr(hook, event) is not getattr(Hook, event))
 
 

@@ -92,7 +92,7 @@ def refuse_risks(risks: Sequence[str], what: str) -> None:
 
 
 def refuse_risks_of_run(run: Path) -> None:
-    """Refuses a run of another user that has risks, without importing code; the message explains how to permit them.
+    """Refuses another user's run if it has risks, without importing code; the message explains how to permit them.
 
     Args:
         run: The run's directory.

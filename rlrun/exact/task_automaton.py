@@ -45,7 +45,7 @@ class Progress(NamedTuple):
 
     Attributes:
         state: State of the automaton.
-        unvisited: Indices of the accepting sets that were not yet visited in the current round.
+        unvisited: Indices of the accepting sets that have not been visited yet in the current round.
         rounds_left: Number of rounds until the task counts as satisfied; 0 if it is satisfied.
     """
 
@@ -109,11 +109,11 @@ class AutomatonConfig(ConfigModel):
 class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Env wrapper: product of an env with a Büchi automaton, in which only visits to accepting sets are rewarded.
 
-    The env's info holds `labels`, the names of the labels that are true in the state after a step. The
+    The env's info must hold `labels`, the names of the labels that are true in the state after a step. The
     automaton's state is added to observations under the key `automaton`, a Discrete. The env's own rewards are dropped:
     a step's reward is 1 if it visits an accepting set for the first time in this round, else 0. A round ends once all
-    accepting sets were visited. After `rounds` rounds the task counts as satisfied, and the episode terminates. The
-    episode also terminates, unsatisfied, in a state from which some accepting set is unreachable. The info entry
+    accepting sets have been visited. After `rounds` rounds the task counts as satisfied, and the episode terminates.
+    The episode also terminates, unsatisfied, in a state from which some accepting set is unreachable. The info entry
     `satisfied` is 1 or 0, so its mean in results, `info/satisfied`, is the probability of satisfaction.
 
     Transitions with `epsilon` are additional actions, numbered after the Discrete actions of the env. Such an action

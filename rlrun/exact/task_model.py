@@ -63,7 +63,7 @@ class TaskModel:
         return {"observation": self.env_states, AUTOMATON: self.automaton_states}
 
     def satisfaction(self, policy: NDArray[np.int64] | None = None) -> float:
-        """Probability that an episode satisfies the task, by value iteration from zero to the time limit.
+        """Probability that an episode satisfies the task, by value iteration from values of 0, up to the time limit.
 
         Without a time limit, the probabilities converge from below to the least fixed point.
 

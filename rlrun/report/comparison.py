@@ -82,7 +82,7 @@ class Pair:
         ahead: The group with the higher probability of improvement; the first in the list if they are tied.
         behind: The other group.
         probability: Probability of improvement: that a sample of `ahead` is better than one of `behind`.
-        p_value: Two-sided p value of the rank test, adjusted for the number of all pairs (Holm).
+        p_value: Two-sided p value of the rank test, adjusted for the total number of pairs (Holm).
         settled: Whether the difference is significant.
         probability_of_area: Probability of improvement in the area under the curve.
         verdict: Result of this comparison as a sentence.

@@ -76,7 +76,8 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
 def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -> list[Group]:
     """Groups the trials of a run by configuration; in a run with populations (PBT), all populations form one group.
 
-    A population counts as one sample (its best member), since members are not independent and change their settings.
+    A population counts as one sample (its best member), since its members depend on each other and change their
+    settings.
 
     Args:
         run: The run.

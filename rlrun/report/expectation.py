@@ -51,7 +51,7 @@ class Reached:
 
     @property
     def missed(self) -> bool:
-        """Whether the configuration has missed the targets: too few seeds have reached them or still can."""
+        """Whether the configuration has missed the targets: too few seeds have reached them or can still do so."""
         return self.reached + len(self.under_way) < self.needed
 
 

@@ -27,10 +27,10 @@ class GameRates:
 
     Attributes:
         label: Name of the configuration.
-        side: Side of its policy, one of `SIDES`.
-        won: Fraction of the games that it won.
+        side: Side that the configuration's policy plays, one of `SIDES`.
+        won: Fraction of the games that the configuration's policy won.
         drawn: Fraction of the games that were drawn.
-        lost: Fraction of the games that it lost.
+        lost: Fraction of the games that the policy lost.
     """
 
     label: str

@@ -53,7 +53,7 @@ class ParameterEffect:
         share: Share of the variance that the parameter explains alone; may be slightly negative due to noise.
         low: Lower end of the share's 95% interval, at least 0.
         high: Upper end of the interval.
-        chance: Share that at least one of the parameters reaches by chance, with shuffled scores, in 1 of 20 sweeps.
+        chance: Share that, with shuffled scores, at least one parameter would reach by chance in 1 of 20 sweeps.
         bins: For each bin: its values as text, the number of configurations, and their mean score.
     """
 
@@ -111,7 +111,7 @@ def importance(params: Sequence[dict[str, Any]], scores: Sequence[float]) -> Imp
 def variance_share(bins: Bins, scores: Floats) -> Floats:
     """Epsilon squared, 1 - (SS within / (n - bins)) / (SS total / (n - 1)), over the last axis of the scores.
 
-    SS are the sums of squared deviations, from the means of the bins and from the overall mean.
+    SS is the sum of squared deviations, either from the bins' means (within) or from the overall mean (total).
 
     Args:
         bins: The bin of each of the n configurations, [n] or [..., n], from 0; a resample may leave some bins empty.

@@ -231,7 +231,7 @@ class Leader:
 
     Attributes:
         first: The leading configuration, followed by the next best ones; at least two in all.
-        configurations: Number of all configurations with a score.
+        configurations: Total number of configurations with a score.
         lead: Difference between the first two configurations' means, with Welch's interval; positive if the first is
             better; None with a single seed.
         probability: Probability of improvement of the first over the second; None without a comparison.

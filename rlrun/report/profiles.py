@@ -65,7 +65,7 @@ class Profiles:
     """Performance profiles of methods over tasks.
 
     Attributes:
-        tasks: Envs, each with the final values that were scaled to 0 and 1.
+        tasks: Envs, each with the two final values (worst and best) that were mapped to 0 and 1.
         thresholds: Normalized scores at which profiles are evaluated.
         methods: The methods, best interquartile mean first.
         left_out: Methods without values in all envs.

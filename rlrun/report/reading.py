@@ -82,8 +82,8 @@ class RunView:
 def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
     """Metric that an experiment optimizes, and whether it is maximized or minimized.
 
-    The metric of the scheduler or searcher takes precedence over the metric of the best checkpoint, unless it is the
-    default, the return in training.
+    The metric of the scheduler or searcher takes precedence over that of the best checkpoint, unless the former is the
+    default metric, the return in training.
     """
     for key in ("scheduler", "searcher"):
         settings = kind_settings(spec.get(key))
@@ -114,7 +114,7 @@ FEW_VALUES = 8
 
 
 def denser_counterpart(runs: Sequence[RunView], metric: str) -> str | None:
-    """Return in training to draw instead of an evaluation metric with few values in every trial; None to keep it.
+    """Training return to draw in place of an evaluation metric with few values in every trial; None to keep the latter.
 
     The first evaluation may come after most of the learning, so the curve of a few evaluations can be flat.
     """

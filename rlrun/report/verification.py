@@ -151,7 +151,7 @@ def retrained(
         watch: Function called with each event of the run.
 
     Raises:
-        UsageError: The experiment has several trials with this seed, or starts from the weights of another one.
+        UsageError: The experiment has several trials with this seed, or starts from the weights of another experiment.
         TrainingFailed: Training did not finish.
     """
     alone = experiment.replace(seeds=(seed,))

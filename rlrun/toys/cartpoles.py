@@ -118,7 +118,7 @@ class CartPoles(World):
     have fallen, or is truncated after `max_steps` steps. The best return is `max_steps`.
 
     With `reborn`, a fallen pole is replaced in the next step by a new pole with the same id, and only `max_steps` ends
-    the world's episode. The new pole starts in the state after the next reset of that CartPole.
+    the world's episode. The new pole starts in the state that the next reset of that same CartPole would give.
 
     Args:
         num_agents: Number of poles at any time; their ids are `pole_0`, `pole_1` and so on.

@@ -141,8 +141,8 @@ class Foraging(World):
     The grid wraps around at its edges. In each step all agents move and lose 1 unit of energy. A forager on a cell with
     food eats it, the oldest forager first. A hunter eats one forager on its cell; older hunters eat first, and older
     foragers are eaten first. Agents without energy, or beyond the maximum age, die. An agent with enough energy gives
-    birth to an agent on its own cell, which acts from the next step on. A birth requires fewer agents of that kind than
-    the maximum, including those that died in this step. Then food grows on randomly sampled cells.
+    birth to an agent on its own cell, which acts from the next step on. A birth requires that the agents of that kind,
+    counting those that died in this step, number fewer than the maximum. Then food grows on randomly sampled cells.
 
     Observation: a Dict. `self`: energy, age, and numbers of foragers and hunters, as fractions of their maxima, [4].
     `entities`: features of the nearest agents, [E, 4]: relative row and column (in halves of the grid), whether the

@@ -208,7 +208,7 @@ class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnas
         self._goal = np.zeros(2)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode; without a seed and the option `goal`, the goal of the previous episode is kept."""
+        """Starts an episode; without a seed or the option `goal`, the previous episode's goal is kept."""
         if seed is not None:
             self._goal = _drawn(seed)
         if options and GOAL in options:

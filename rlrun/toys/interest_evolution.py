@@ -30,17 +30,18 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
     """Interest evolution: a user with a time budget clicks documents in a slate, and her interests change.
 
     At each step `num_candidates` documents are sampled, each with one of `num_topics` topics. The action selects a
-    slate of `slate_size` documents; a duplicate counts once. The user clicks by a conditional logit model: the logit of
-    a document is her interest in its topic, and the logit of no click is 0. A click gives a reward of 1, and watching
-    the document takes 4 minutes of her budget; a topic of high quality gives some of them back. Her interest in the
-    topic increases with probability (interest + 1) / 2, else it decreases. An episode ends when the budget is used up.
+    slate of `slate_size` documents; a duplicate counts once. The user clicks according to a conditional logit model:
+    the logit of a document is her interest in its topic, and the logit of no click is 0. A click gives a reward of 1,
+    and watching the document takes 4 minutes of her budget; a topic of high quality gives some of them back. Her
+    interest in the topic increases with probability (interest + 1) / 2, else it decreases. An episode ends when the
+    budget is used up.
 
     Interesting topics get clicks, but topics of high quality keep the user, so the slate with the most clicks is not
     the best one.
 
     Observations are a Dict. `candidates`: one-hot topics of the documents, [num_candidates, num_topics]. `user`:
-    interests in the topics, and the remaining fraction of the budget. `clicked`: position in the slate of the last
-    click; `slate_size` for no click.
+    interests in the topics, and the remaining fraction of the budget. `clicked`: position of the last click within the
+    slate; `slate_size` for no click.
 
     Args:
         num_candidates: Number of documents to choose from.

@@ -120,7 +120,7 @@ class ObservationReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignor
         self._shown = 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode; the observation is a random choice of -1 and 1."""
+        """Starts an episode; the observation is -1 or 1 at random."""
         super().reset(seed=seed)
         self._shown = float(self.np_random.choice([-1.0, 1.0]))
         return np.array([self._shown], np.float32), {}

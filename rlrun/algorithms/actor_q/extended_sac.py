@@ -137,7 +137,7 @@ class ExtendedSACConfig(SACConfig):
 
     @property
     def is_joint(self) -> bool:
-        """Whether the critics evaluate recorded and next actions in one pass, which batch normalization then covers."""
+        """Whether the critics evaluate recorded and next actions in one pass, batch-normalized over both."""
         return self.joint_targets or self.model.batch_norm
 
     @model_validator(mode="after")

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ExtendedSoftPolicy(SoftPolicy):
-    """Policy with a stochastic actor, and with critics that may be distributional, use dropout, or lack targets.
+    """Policy with a stochastic actor, and critics that may be distributional, use dropout, or have no target networks.
 
     Args:
         spaces: Observation and action space.
@@ -94,7 +94,7 @@ def needs_continuous_actions(config: ExtendedSACConfig) -> str:
 
 
 def returns_of(config: ExtendedSACConfig) -> ExpectedReturn:
-    """Creates the interpretation of the critics' outputs: expectations, quantiles or categorical distributions."""
+    """Creates the object that interprets critics' outputs as expectations, quantiles or categorical distributions."""
     if config.num_bins is not None:
         return Categories(config.num_bins, *config.support)
     return EXPECTED_RETURN if config.num_quantiles is None else Quantiles(config.dropped_per_critic)
@@ -187,7 +187,7 @@ class Quantiles(ExpectedReturn):
     """Interpretation of the critics' outputs: each critic estimates quantiles of the return (TQC).
 
     Attributes:
-        dropped: Number of quantiles per critic that targets omit, namely the largest ones after pooling.
+        dropped: Number of quantiles per critic left out of the targets: the largest ones after pooling.
 
     Source:
         Kuznetsov et al., "Controlling overestimation bias with truncated mixture of continuous distributional quantile

@@ -57,8 +57,8 @@ class ActorQNetworks:
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
         burn_in: Length of the burn-in of recurrent networks; None for feed-forward networks.
-        kept: Dropout factors of the units of the critics and then of the target critics, [S, L, 2 C W], with W
-            units per critic; None for no dropout.
+        kept: Dropout factors of the critics' units, followed by those of the target critics' units, [S, L, 2 C W],
+            with W units per critic; None for no dropout.
     """
 
     critics: tuple[TorchNetwork, ...]
@@ -75,7 +75,7 @@ class ActorQNetworks:
         return self._sequences(batch, torch.zeros_like(batch["steps"]))
 
     def following(self, batch: SampleBatch) -> Any:
-        """Observations s_(t+n) after the n-step transitions of a minibatch's steps [rows, steps], for bootstrapping."""
+        """Observations s_(t+n) at which the n-step returns of a minibatch's steps [rows, steps] bootstrap."""
         return batch["next_obs"] if self.burn_in is None else self._sequences(batch, batch["steps"])
 
     def _sequences(self, batch: SampleBatch, ahead: Tensor) -> ObservationSequences:
@@ -160,7 +160,7 @@ class ActorQNetworks:
         return self.drawn(values, batch).amin(0)
 
     def drawn(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Target values [critics, rows, steps, ...], with infinity for critics that targets do not use (REDQ)."""
+        """Target values [critics, rows, steps, ...], with infinity for the critics left out (REDQ)."""
         if DRAWN_CRITICS not in batch:
             return values
         left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0

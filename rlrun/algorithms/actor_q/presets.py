@@ -34,8 +34,8 @@ def preset(
         name: Name of the algorithm. This module must assign the result to a variable of this name, for pickling.
         summary: Docstring of the algorithm.
         settings_summary: Docstring of the config.
-        values: Settings whose defaults differ from `ExtendedSACConfig`, with the new defaults; for a section of
-            settings, a dict.
+        values: Settings whose defaults differ from those of `ExtendedSACConfig`, with the new defaults; a section of
+            settings is given as a dict.
         fixed_values: Settings with fixed values, grouped by the reason that error messages give; see `fixed`.
         acts_in: Supported kinds of action spaces.
     """

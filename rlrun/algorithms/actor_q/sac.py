@@ -167,7 +167,7 @@ class SAC(Algorithm[SACConfig]):
     def learn_from(
         self, replay: Replay, fragments: Flow[SampleBatch], updates: Flow[TrainedMinibatch], trainee: Trainee
     ) -> Flow[Any]:
-        """Builds the dataflow that stores rollouts in a replay buffer, makes the updates that are due, and broadcasts.
+        """Builds the dataflow that stores rollouts in a replay buffer, runs due updates, and broadcasts the weights.
 
         Args:
             replay: The replay buffer.

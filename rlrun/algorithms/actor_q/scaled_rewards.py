@@ -26,7 +26,7 @@ class MeasureReturns(StatefulOperator):
             other sign.
 
     Source:
-        XQC, arXiv:2509.25174, and for the bound FlashSAC, arXiv:2604.04539.
+        XQC, arXiv:2509.25174; the bounds follow FlashSAC, arXiv:2604.04539.
     """
 
     def __init__(self, gamma: float, bounds: tuple[float, float]) -> None:
@@ -42,7 +42,7 @@ class MeasureReturns(StatefulOperator):
 
     @property
     def scale(self) -> float:
-        """Divisor for rewards: the standard deviation of returns, or more to keep scaled returns within the bounds."""
+        """Divisor for rewards: the standard deviation of returns, or more if the bounds require it."""
         (low, high), (lowest, highest) = self.bounds, self._extremes
         fitting = [lowest / low if low < 0 else 0.0, highest / high if high > 0 else 0.0]
         return max(float(np.sqrt(self._moments.variance + EPSILON)), *fitting)

@@ -24,7 +24,7 @@ ENTROPY_SHARE = 0.98
 
 
 class Soft(NamedTuple):
-    """Log-probabilities and Q values of an actor's actions, either sampled or as exact expectations.
+    """Log-probabilities and Q values of an actor's actions: of sampled actions, or as exact expectations.
 
     Attributes:
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
@@ -67,7 +67,7 @@ class ExpectedReturn:
         return outputs.squeeze(-1)
 
     def kept(self, networks: ActorQNetworks, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
-        """Returns [S, L] that targets use, from the returns of all target critics: by default their minimum.
+        """Selects the returns [S, L] used in targets from those of all target critics: by default, their minimum.
 
         Args:
             networks: The networks.
@@ -187,7 +187,7 @@ class SquashedNetworks(SoftNetworks):
             return Soft(log_probs, values, probabilities=probabilities)
 
     def kept(self, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
-        """Returns that targets use, and their probabilities; see `ExpectedReturn.kept`."""
+        """Selects the returns used in targets, with their probabilities; see `ExpectedReturn.kept`."""
         return self.returns.kept(self.networks, values, batch)
 
 

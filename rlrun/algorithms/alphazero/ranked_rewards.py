@@ -14,7 +14,7 @@ class RankedGame:
     """One-player game whose result is 1 if its return reaches a threshold, else -1.
 
     The threshold is a percentile of the player's recent returns, so that the player competes against past policies
-    (R2, Laterre et al., arXiv:1807.01672). A return equal to the threshold is a win; the paper decides at random.
+    (R2, Laterre et al., arXiv:1807.01672). A return equal to the threshold is a win; the paper decides ties at random.
 
     Args:
         game: One-player game whose results are returns.

@@ -27,7 +27,7 @@ class NetworkPrediction:
 
     Args:
         network: Network with the heads `outputs` (logits of the actions) and `value`.
-        game: Rules of the game, with the observations of positions.
+        game: Rules of the game, which also turn positions into observations.
     """
 
     def __init__(self, network: ActingNetwork, game: ArrayGame) -> None:

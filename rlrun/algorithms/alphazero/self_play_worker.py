@@ -263,9 +263,9 @@ def draw_actions(visits: Floats, temperatures: NDArray[np.float64], generator: n
     """Samples actions with probabilities proportional to visits ** (1 / temperature); greedy at temperature 0.
 
     Args:
-        visits: Root visit counts, [n, A], not all 0 in a row.
+        visits: Root visit counts, [n, A]; at least one in each row is not 0.
         temperatures: Temperatures, [n].
-        generator: Random generator, which advances equally at all temperatures.
+        generator: Random generator, which advances by the same amount at any temperature.
 
     Returns:
         Actions, [n], each with at least one visit.

@@ -107,7 +107,7 @@ class _Rows:
 class BatchedSearch:
     """Monte Carlo tree search with PUCT in B parallel games.
 
-    A simulation selects the actions with the highest scores down to an untried action, and expands it. The predicted
+    A simulation follows the actions with the highest scores down to an untried one, which it expands. The predicted
     value is backed up along the path, with opposite signs for the two players. An action's score is
 
         Q(s, a) + exploration * P(s, a) * sqrt(N(s)) / (1 + N(s, a)).

@@ -121,9 +121,9 @@ class Archer(Algorithm[ArcherConfig]):
         """Clipped surrogate loss with advantages of utterances, minus an entropy bonus, over S sequences of L tokens.
 
         The surrogate of a step is the sum over all tokens of min(pi A, clip(pi) A), where A is a token's advantage, and
-        its probability pi is clipped to within `clip_param` times the token's probability when the batch was collected
-        (arXiv:1707.06347, eq. 7, as a mean over actions). The first gradient on a batch is the REINFORCE gradient;
-        clipping bounds the following ones.
+        its probability pi is clipped to between 1 - `clip_param` and 1 + `clip_param` times its probability when the
+        batch was collected (arXiv:1707.06347, eq. 7, as a mean over actions). The first gradient on a batch is the
+        REINFORCE gradient; clipping bounds the following ones.
         """
         valid, advantages, before = batch["valid"].float(), batch["advantages"], batch["probabilities"]
         now, clip = outputs.distribution, self.config.clip_param
@@ -208,7 +208,7 @@ class RecordedDialogues:
         return len(self._sequences)
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads the sequences with given indices [rows], with the observations after their last steps."""
+        """Reads the sequences with given indices [rows], including the observations after their last steps."""
         rows, steps, is_step = self._sequences.located(items)
         number, length = rows.shape
         seen = np.concatenate([np.where(is_step, rows, rows + 1), rows[:, -1:] + 1], 1)

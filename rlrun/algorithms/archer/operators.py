@@ -87,7 +87,7 @@ class UtteranceAdvantages(Operator):
 
     At an utterance's last choice, each token gets the advantage Q(s, u) - mean Q, where Q is the smaller of the two
     critics' values and the mean is over the actor's probabilities. At the utterance's other choices, the chosen token
-    gets mean Q - V, minus the average over utterances, divided by the token's probability (an unbiased estimate, since
+    gets mean Q - V, centered over utterances and then divided by the token's probability (an unbiased estimate, since
     Q is unknown for tokens not chosen), and the others get 0. Advantages are divided by the standard deviation of Q -
     V.
 
@@ -164,8 +164,8 @@ class CopyActorToCritics(StatefulOperator):
     """Copies the layers below the actor's heads to the critics, once, before the first update.
 
     An actor trained by behavior cloning already encodes dialogues. Critics with random parameters would have to learn
-    this from rewards alone; in the paper, too, critics start from a trained language model. Layers whose shapes differ
-    because the critics observe more than the actor keep their initial parameters.
+    such an encoding from rewards alone; in the paper, too, critics start from a trained language model. Layers whose
+    shapes differ because the critics observe more than the actor keep their initial parameters.
 
     Args:
         trainee: The policy in training, with an `ArcherPolicy`.

@@ -79,7 +79,7 @@ class UtteranceValues:
     """Q and V values of utterances, estimated by two critics.
 
     Attributes:
-        q: Q(s, u) for each possible token at a step as the utterance's last choice, [2, S, L, A].
+        q: Q(s, u) for each possible token at a step, if that token were the utterance's last choice, [2, S, L, A].
         v: V(s) before each step, [2, S, L]; [2, S, L + 1] if the batch includes the observation after the last step.
     """
 

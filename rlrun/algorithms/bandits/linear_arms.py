@@ -122,8 +122,8 @@ class ArmExploration(Exploration):
         """Unweighted exploration bonus of each arm, [B, A].
 
         Args:
-            spreads: S^T x of each arm with features x, where S S^T is the inverse Gram matrix, [B, A, D]; its norm is
-                the confidence width sqrt(x^T A^-1 x).
+            spreads: S^T x of each arm with features x, where S S^T is the inverse Gram matrix, [B, A, D]; the
+            norm of S^T x is the confidence width sqrt(x^T A^-1 x).
             noise: Noise of the step, [B, ...].
         """
 

@@ -34,8 +34,8 @@ class Regressions(nn.Module):
 class LinearBanditPolicy(Policy):
     """Linear contextual bandit that maximizes the expected reward plus an exploration bonus.
 
-    A shared context, [D] or Discrete, leads to a disjoint model: one regression per arm. Features of each arm, [A, D],
-    lead to one regression shared by all arms.
+    With a shared context, [D] or Discrete, the model is disjoint: one regression per arm. With features of each arm,
+    [A, D], all arms share one regression.
 
     Args:
         observation_space: Space of contexts or arm features.

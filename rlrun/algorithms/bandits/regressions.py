@@ -120,8 +120,8 @@ class RidgeRegressions:
 
     Source:
         Sherman and Morrison, "Adjustment of an inverse matrix corresponding to a change in one element of a given
-        matrix", 1950; its square-root form by Potter in Kaminski, Bryson and Schmidt, "Discrete square root filtering",
-        1971, section III.
+        matrix", 1950; the square-root form is Potter's, as described in Kaminski, Bryson and Schmidt, "Discrete
+        square root filtering", 1971, section III.
     """
 
     def __init__(self, number: int, features: int, ridge: float) -> None:

@@ -64,8 +64,8 @@ class Distill(Algorithm[DistillConfig]):
     """On-policy policy distillation: KL divergence to the teacher's distributions in states that the student visits.
 
     Source:
-        Rusu et al., "Policy distillation", arXiv:1511.06295, eq. 3; in states that the student visits as in Czarnecki
-        et al., "Distilling policy distillation", arXiv:1902.02186, section 3.
+        Rusu et al., "Policy distillation", arXiv:1511.06295, eq. 3; the use of the student's own states follows
+        Czarnecki et al., "Distilling policy distillation", arXiv:1902.02186, section 3.
     """
 
     Config = DistillConfig

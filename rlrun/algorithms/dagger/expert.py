@@ -34,10 +34,10 @@ class Expert(Protocol):
         """
 
     def take_actions(self, actions: Any) -> None:
-        """Passes the env actions [envs, ...] executed in the last step to an expert with memory."""
+        """Receives the env actions [envs, ...] executed in the last step; used by experts with memory."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Passes the rewards [envs] of the last step to an expert with memory."""
+        """Receives the rewards [envs] of the last step; used by experts with memory."""
 
     def memory(self) -> dict[str, Any]:
         """State of the expert's memory of running episodes; empty for an expert without memory."""
@@ -73,7 +73,7 @@ class ScriptedEpisode:
 
 
 class ScriptedExpert:
-    """Expert given by an import path: a function from observation to env action, or a class of such functions.
+    """Expert given by an import path: a function from observation to env action, or a class whose instances act as one.
 
     A class is instantiated with a seed for each episode; its instances are callable, and may remember the episode.
 

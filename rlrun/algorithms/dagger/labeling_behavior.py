@@ -80,7 +80,7 @@ class LabelingBehavior(BehaviorPolicy):
         normalize_observations: Whether the learner's observations are normalized by running statistics.
 
     Attributes:
-        beta: Probability of the expert's action at each step.
+        beta: Probability of executing the expert's action at each step.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ class DecisionTransformer(nn.Module):
     def forward(self, returns: Tensor, states: Tensor, actions: Tensor, steps: Tensor) -> Tensor:
         """Outputs for the action of each step, [S, K, outputs].
 
-        A step's own action and everything after it have no influence, so padding is allowed at the end only.
+        A step's outputs do not depend on its own action or anything later, so padding is allowed at the end only.
 
         Args:
             returns: Scaled returns-to-go, [S, K].

@@ -269,7 +269,7 @@ def gather_actions(q_outputs: Tensor, actions: Tensor) -> Tensor:
 def munchausen_targets(
     settings: MunchausenConfig, outputs: QNetworks, batch: SampleBatch, target_outputs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Munchausen rewards [rows, 1], which add the clipped log-policy, and soft values [rows, 1, K] of the next states.
+    """Munchausen rewards [rows, 1], which include the clipped log-policy, and next states' soft values [rows, 1, K].
 
     The reward is r + alpha tau log pi(a | s), where tau log pi is clipped to the range from `clip` to 0. The
     soft value is the sum over a' of pi(a' | s') (z(s', a') - tau log pi(a' | s')). Both use pi = softmax(q / tau) under

@@ -61,7 +61,7 @@ class QPolicy(Policy):
         seed: Seed for the initial parameters.
 
     Raises:
-        UsageError: If actions are not a finite set, or a custom network has outputs of a different size.
+        UsageError: If actions are not a finite set, or a custom network has outputs of the wrong size.
     """
 
     estimates = "action_values"

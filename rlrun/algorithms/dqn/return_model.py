@@ -25,7 +25,7 @@ class ReturnModel:
         num_atoms: Number K of atoms or quantiles; unused with `none`.
         v_min: Smallest return in the support of `c51`.
         v_max: Largest return in the support of `c51`.
-        acting_quantiles: Number of quantiles whose mean is the Q value, with `iqn`, when acting and in greedy choices.
+        acting_quantiles: With `iqn`, number of quantiles whose mean is the Q value when acting and in greedy choices.
         num_cosines: Number of cosines in the embedding of a fraction in `iqn`.
     """
 

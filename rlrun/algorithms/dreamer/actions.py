@@ -88,7 +88,7 @@ class Choice:
 
 
 class BoundedNormal:
-    """Normal actions with tanh means, scaled to [-1, 1] and clipped as inputs of the world model.
+    """Normally distributed actions with tanh means, scaled to [-1, 1]; clipped when input to the world model.
 
     Args:
         space: Action space of the env.

@@ -76,7 +76,7 @@ class DreamerModelConfig(ModelConfig):
 
     @property
     def widths(self) -> Widths:
-        """Sizes of the networks: the preset `size` with the overriding settings."""
+        """Sizes of the networks: those of the preset `size`, unless overridden by other settings."""
         of_size = SIZES[self.size]
         return Widths(
             self.hiddens or of_size.hiddens,

@@ -48,8 +48,8 @@ def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[
         `numbers`: pair of observed and decoded vectors [L + 1, D], empty without vectors. `images` and
         `decoded_images`: observed and decoded images [L + 1, channels, H, W], for each image leaf. `rewards` and
         `expected_rewards`: observed and predicted rewards, [L + 1]. `is_known`: mask [L + 1] of the observations to
-        draw, up to the end of the episode in which the prediction began. `is_behind`: mask [L + 1] of the observations
-        to draw that follow a recorded step, so that the reward is known.
+        draw, up to the end of the episode in which the prediction began. `is_behind`: mask [L + 1] of the drawn
+        observations that follow a recorded step, so that the reward is known.
     """
     model, rows = outputs.model, outputs.rows(batch)
     half = rows.counts.shape[1] // 2

@@ -49,7 +49,8 @@ class ActorPolicy(Policy):
         spaces: Observation and action space.
         config: Settings of the algorithm.
         seed: Seed for the initial parameters.
-        num_candidates: Number N of candidate parameter vectors [N, A] after the actor's parameters, initially 0.
+        num_candidates: Number N of candidate parameter vectors [N, A] after the actor's parameters; the vectors are
+            initialized to 0.
 
     Attributes:
         num_parameters: Number of the actor's parameters, A.

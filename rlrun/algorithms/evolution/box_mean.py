@@ -50,7 +50,7 @@ class BoxMeanActions(ActionSpace):
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Converts env actions to policy actions: scales the bounds to [-1, 1]."""
+        """Converts env actions to policy actions: scales them from the bounds to [-1, 1]."""
         return self.scale.from_env(actions)
 
 

@@ -59,7 +59,7 @@ class CEM(Evolution[CEMConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates an actor; the search's initial standard deviations follow its parameters in one flat vector."""
+        """Creates an actor, whose parameters precede the search's initial standard deviations in one flat vector."""
         policy = self.config.actor(spaces, seed, num_candidates=1)
         policy.set_candidates(np.full((1, policy.num_parameters), self.config.sigma, np.float32))
         return policy

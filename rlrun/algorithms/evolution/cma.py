@@ -68,9 +68,9 @@ class CovarianceAdaptation:
         return found
 
     def update(self, candidates: NDArray[Any], returns: NDArray[Any]) -> None:
-        """Updates the search by the returns [lambda] of candidates [lambda, d] (arXiv:1604.00772, eqs. 41 to 47).
+        """Updates the search with the returns [lambda] of candidates [lambda, d] (arXiv:1604.00772, eqs. 41 to 47).
 
-        Candidates with equal returns are ranked by index, so that a generation of equal returns takes a random step.
+        Candidates with equal returns are ranked by index, so that the search takes a random step if all are equal.
         """
         d = len(self.mean)
         steps = (candidates[np.argsort(-returns, kind="stable")].astype(np.float64) - self.mean) / self.sigma

@@ -69,7 +69,7 @@ class CMAES(Evolution[CMAESConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates an actor; the first generation of candidates follows its parameters in one flat vector.
+        """Creates an actor, whose parameters precede the first generation of candidates in one flat vector.
 
         Raises:
             UsageError: If the network has too many parameters.
@@ -96,7 +96,7 @@ class CMAES(Evolution[CMAESConfig]):
 
 
 class AdaptDistribution(StatefulOperator):
-    """Updates CMA-ES by a generation's returns; loads the new mean and the next candidates into the learner."""
+    """Updates CMA-ES with a generation's returns; loads the new mean and the next candidates into the learner."""
 
     learns = True
 

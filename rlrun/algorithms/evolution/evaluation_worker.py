@@ -62,7 +62,7 @@ class EvaluationWorker:
         """Evaluates the candidates of a generation that are assigned to this worker.
 
         Raises:
-            EnvError: The env raised, or an episode does not end.
+            EnvError: The env raised an exception, or an episode does not end.
         """
         config, total = self.config, self.candidates.number
         share = range(max(config.worker_index - 1, 0), total, config.num_workers)

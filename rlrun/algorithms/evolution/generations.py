@@ -86,8 +86,8 @@ class ReportReturns(Operator):
 def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDArray[np.float64]:
     """Ranks [n], from 1 - n to 0, of returns minus a penalty for actions outside their bounds.
 
-    Since actions are clipped to the bounds, returns do not change beyond them, and the search would not return to
-    actions within the bounds without a penalty. The penalty is the overshoot divided by the overshoots' standard
+    Since actions are clipped to the bounds, returns do not change beyond them, and without a penalty the search would
+    not come back to actions within the bounds. The penalty is the overshoot divided by the overshoots' standard
     deviation, times half the interquartile range of returns. The penalty vanishes with this range, so that actions at
     the bounds remain possible. Ties are ranked by lower overshoot.
 

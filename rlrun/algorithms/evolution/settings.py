@@ -35,7 +35,7 @@ class EvolutionConfig(AlgorithmConfig):
         Args:
             spaces: Observation and action space.
             seed: Seed for the initial parameters.
-            num_candidates: Number of candidate parameter vectors, initially 0.
+            num_candidates: Number of candidate parameter vectors, which are initialized to 0.
         """
         from rlrun.algorithms.evolution.actor_policy import ActorPolicy
 

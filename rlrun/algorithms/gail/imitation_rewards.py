@@ -37,8 +37,8 @@ def imitation_rewards(logits: Any, sign: RewardSign) -> Any:
         sign: `signed` for log D - log(1 - D), `positive` for -log(1 - D), `negative` for log D.
 
     Source:
-        Ho and Ermon, arXiv:1606.03476, algorithm 1, where D is the probability of the learner and log D the cost; Fu,
-        Luo and Levine, arXiv:1710.11248, section 4, for the signed form.
+        Ho and Ermon, arXiv:1606.03476, algorithm 1, where D is the probability that a step is the learner's, and
+        log D the cost; Fu, Luo and Levine, arXiv:1710.11248, section 4, for the signed form.
     """
     match sign:
         case "signed":
@@ -166,7 +166,7 @@ def expert_steps(config: GAILConfig, like: SampleBatch, policy: GAILPolicy) -> E
     Args:
         config: Settings, with the path of a data set or a file of demonstrations.
         like: Fragment of a worker, which gives the structure of observations, without an action mask.
-        policy: The policy, to whose units the recorded actions are converted.
+        policy: The policy; recorded actions are converted to its units.
 
     Raises:
         UsageError: There are no demonstrations, or they do not fit the env.

@@ -20,7 +20,8 @@ class GroupsOnDevice(Operator):
     """Compares the episodes of each group on a device; see `EpisodeGroups`.
 
     Inputs are pairs (worker index, fragment [T, B]), where every G consecutive env slots hold the episodes of a group
-    in their valid rows. Returns are compared on the device; the share of equal groups is read once per iteration.
+    in their valid rows. Returns are compared on the device; the share of groups with equal returns is read once per
+    iteration.
     """
 
     declared_metrics = (EQUAL_GROUPS,)
@@ -82,7 +83,7 @@ class GroupsOnDevice(Operator):
 
 
 class EpisodesInSlots(Operator):
-    """Replaces `JoinEpisodes` for fragments whose slots already hold episodes, which it passes on."""
+    """Takes the place of `JoinEpisodes` if slots already hold episodes; passes fragments on unchanged."""
 
     def __init__(self, sibling: Any) -> None: ...
 

@@ -123,7 +123,7 @@ class GRPO(PPO):
 
 
 class RLOO(GRPO):
-    """REINFORCE leave-one-out: PPO without a critic, whose baseline is the mean return of a group's other episodes.
+    """REINFORCE leave-one-out: critic-free PPO whose baseline is the mean return of a group's other episodes.
 
     All episodes of a group start from the same state.
 

@@ -90,7 +90,7 @@ class AdaptingWorker:
         """Collects the episodes of one task, before each inner gradient step and after the last.
 
         Raises:
-            EnvError: The env raised or returned something outside its spaces.
+            EnvError: The env raised an exception, or returned something outside its spaces.
         """
         weights = self._weights
         if weights is None:
@@ -157,7 +157,7 @@ def after_first_end(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def episodes_of(batch: SampleBatch, columns: Sequence[str] = ()) -> list[Episode]:
-    """Records (return and length) of the completed episodes in a batch that has one episode per column.
+    """Lists the return and length of each completed episode in a batch that has one episode per column.
 
     Args:
         batch: Batch [T, B].

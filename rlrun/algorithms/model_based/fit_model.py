@@ -33,7 +33,7 @@ GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 
 
 def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
-    """Mask [N] of held-out transitions, chosen by their indices in the replay buffer; it never changes.
+    """Mask [N] of held-out transitions; whether one is held out depends only on its index in the replay buffer.
 
     Transition i is held out if the fractional part of i times the golden ratio is below `ratio`. These fractional parts
     are equidistributed, so held-out transitions are spread evenly over the buffer.
@@ -123,7 +123,7 @@ class FitModel(StatefulOperator):
         return item
 
     def is_due(self, stored_steps: int) -> bool:
-        """Whether a fit is due; if so, restarts the interval to the next fit."""
+        """Returns whether a fit is due; if so, restarts the interval until the next one."""
         if self._fitted_at is not None and stored_steps < self._fitted_at:
             self._fitted_at = None  # a replay that was not saved starts empty, and so do fits to it
         due_at = self.learning_starts if self._fitted_at is None else self._fitted_at + self.config.fit_interval

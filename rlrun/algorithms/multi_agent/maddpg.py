@@ -116,7 +116,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     ) -> Loss:
         """Mean squared TD error (arXiv:1706.02275, eq. 6) over S steps of the team, summed over the members' critics.
 
-        Each critic learns its member's own reward, and bootstraps while the member is alive.
+        Each critic learns from its member's own reward, and bootstraps while the member is alive.
         """
         from rlrun.algorithms.multi_agent.member_actions import NEXT_NOISE
 

@@ -14,7 +14,7 @@ from rlrun.engine.nn.acting import ActingNetwork, Floats, Heads
 
 
 class MemberNetworks:
-    """Separate networks for action selection by K team members; agent b, over all teams, uses network b modulo K.
+    """Separate networks with which K team members act; agent b, counted over all teams, uses network b modulo K.
 
     Args:
         networks: Feed-forward networks of the members.

@@ -81,7 +81,7 @@ class StateValuePolicy(Policy):
     @property
     @override
     def descended(self) -> str:
-        """Name prefix of the parameters of both networks, without the value moments."""
+        """Name prefix that the parameters of both networks have, but the value moments do not."""
         return NETWORKS
 
     @override

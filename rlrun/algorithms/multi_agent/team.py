@@ -33,8 +33,8 @@ class JoinTeams(StatefulOperator):
     [T, W, K * state_size] and `episode_starts` [T, W, K].
 
     A member is present while it acts, and one step longer if its episode was truncated, for bootstrapping. A terminated
-    member's value is masked. The team's episode ends with its last acting members. It is truncated if one of them was
-    truncated, else terminated.
+    member's value is masked. The team's episode ends when no member acts any more. It is truncated if one of the
+    members that acted last was truncated, else terminated.
 
     Args:
         trainee: The team's policy in training.

@@ -119,8 +119,8 @@ class VDN(Algorithm[VDNConfig]):
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD error of joint Q values over a minibatch of S steps (arXiv:1803.11485, eq. 6).
 
-        The squared error is the default instead of the Huber loss, because a sum of members' values that cannot
-        represent the target should be its least-squares approximation.
+        The default is the squared error instead of the Huber loss: if no sum of members' values can represent the
+        target exactly, the sum should be the target's least-squares approximation.
         """
         bound, valid = self.config.huber, batch["valid"].float()
         values = outputs.team_values(batch["obs"], batch["actions"])

@@ -16,7 +16,7 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class LikelyActions(TransformedOutputs):
-    """Network for action selection that outputs Q values, without actions unlikely under a behavior policy.
+    """Network for action selection that outputs Q values, and rules out actions unlikely under a behavior policy.
 
     Args:
         values: Network that outputs Q values.

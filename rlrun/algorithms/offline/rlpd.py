@@ -27,7 +27,7 @@ class RLPDModelConfig(SoftModelConfig):
 )
 @fixed("minibatches of a data set are processed in one process", num_learners=0)
 class RLPDConfig(DataSettings, SACConfig):
-    """Settings of RLPD (Ball et al., arXiv:2302.02948), with defaults from the paper's table 2, otherwise from SAC."""
+    """Settings of RLPD (Ball et al., arXiv:2302.02948); defaults follow the paper's table 2, and SAC for the rest."""
 
     needed: ClassVar[Mapping[str, str]] = {
         "input": "must name a data set, such as [{path: FOLDER, share: 0.5}], in addition to the env"

@@ -164,6 +164,6 @@ class Compare(StatefulOperator):
 
 
 def returns(episodes: SampleBatch) -> NDArray[np.float64]:
-    """Returns (sums of rewards) of N complete episodes, from their steps [steps, N]."""
+    """Computes the returns (sums of rewards) of N complete episodes from their steps [steps, N]."""
     sums: NDArray[np.float64] = np.where(episodes["valid"], episodes["rewards"], 0.0).sum(0, dtype=np.float64)
     return sums

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RewardModel(Algorithm[RewardModelConfig]):
-    """Reward model: maximum likelihood of preferences between two episodes by the Bradley-Terry model.
+    """Reward model: maximum likelihood of preferences between two episodes under the Bradley-Terry model.
 
     Only the reward model is trained, not the policy; a later stage of training can use the scores as rewards.
 

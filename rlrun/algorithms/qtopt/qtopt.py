@@ -87,8 +87,8 @@ class QTOpt(Algorithm[QTOptConfig]):
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared TD error over a minibatch of S steps, summed over the critics.
 
-        The next action maximizes the first target critic; targets use the minimum of both (arXiv:1806.10293,
-        section 4.2, "clipped double Q-learning").
+        The next action maximizes the first target critic; targets use the minimum over both target critics
+        (arXiv:1806.10293, section 4.2, "clipped double Q-learning").
         """
         from rlrun.algorithms.qtopt.networks import NOISE
 

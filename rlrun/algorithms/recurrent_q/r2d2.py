@@ -149,8 +149,8 @@ def rescaled(values: Tensor) -> Tensor:
 def unrescaled(values: Tensor) -> Tensor:
     """Inverse of `rescaled`.
 
-    h^-1(x) = sign(x) (((sqrt(1 + 4 eps (|x| + 1 + eps)) - 1) / (2 eps))^2 - 1), of which the inner fraction is computed
-    as 2 (|x| + 1 + eps) / (sqrt(...) + 1), to avoid cancellation.
+    h^-1(x) = sign(x) (((sqrt(1 + 4 eps (|x| + 1 + eps)) - 1) / (2 eps))^2 - 1), where the inner fraction is computed
+    as 2 (|x| + 1 + eps) / (sqrt(...) + 1) to avoid cancellation.
 
     Source:
         Pohlen et al., arXiv:1805.11593, proposition A.2.

@@ -135,7 +135,7 @@ class EpochsSettings(ConfigModel):
 
 
 class PPOSettings(EpochsSettings):
-    """Mixin for subclasses of `OnPolicyConfig`: PPO's settings that bound its updates, apart from those in its loss."""
+    """Mixin for subclasses of `OnPolicyConfig`: PPO's settings that bound updates by means other than the loss."""
 
     asynchronous: bool = False
     """Whether remote workers collect while the learner learns, with weights up to one batch old, instead of waiting."""
@@ -158,12 +158,12 @@ class PPOSettings(EpochsSettings):
 
     @property
     def adaptive_lr(self: Any) -> AdaptiveRate | None:
-        """Rule that adapts the learning rate to the KL divergence of updates; None if it is a number or a schedule."""
+        """Rule that adapts the learning rate to updates' KL divergence; None if the rate is a number or a schedule."""
         return self.lr if isinstance(self.lr, AdaptiveRate) else None
 
     @property
     def clipped_separately(self) -> str:
-        """Pattern in the value network's parameter names if its gradients are clipped separately; else ""."""
+        """Pattern of the value network's parameter names if their gradients are clipped separately; else ""."""
         return VALUE_NETWORK if self.separate_grad_norms else ""
 
     @model_validator(mode="after")

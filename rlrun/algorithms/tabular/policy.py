@@ -31,7 +31,7 @@ class Table(nn.Module):
 
 
 class TabularPolicy(Policy):
-    """Greedy policy over a Q table, with epsilon-greedy exploration if it is scheduled.
+    """Greedy policy over a Q table, with epsilon-greedy exploration if epsilon is scheduled.
 
     Args:
         observation_space: Discrete space of the S states.

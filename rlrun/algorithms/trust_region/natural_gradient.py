@@ -89,7 +89,7 @@ class NaturalGradientStep:
         return {name: part.view(shape) for name, part, shape in zip(self.moved, parts, shapes, strict=True)}
 
     def taken(self, measured: Callable[[Tensor], Measured], old: Tensor, whole: Tensor, surrogate: Tensor) -> TakenStep:
-        """Line search: the largest tried fraction of a step that improves the surrogate within the KL bound.
+        """Line search: tries fractions of a step; returns the largest that improves the surrogate within the KL bound.
 
         Without a line search, the full step is taken.
 
@@ -120,7 +120,7 @@ def fisher_product(kl: Tensor, point: Tensor, damping: float) -> Callable[[Tenso
     C.1).
 
     Args:
-        kl: Mean KL divergence from the old policy, as a function of `point`, a scalar.
+        kl: Mean KL divergence from the old policy, a scalar computed from `point`.
         point: The old parameters, which require gradients, [N].
         damping: Multiple of the identity that is added to F.
     """
@@ -142,7 +142,7 @@ def scaled_to(max_kl: float, direction: Tensor, product: Tensor) -> Tensor:
         product: F x, [N].
 
     Returns:
-        The step [N]; zeros where x^T F x is not above 0.
+        The step [N]; zeros if x^T F x is not above 0.
     """
     curvature = (direction * product).sum()
     return torch.where(curvature > 0, direction * (2 * max_kl / curvature).sqrt(), torch.zeros_like(direction))

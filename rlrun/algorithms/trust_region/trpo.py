@@ -103,7 +103,7 @@ def value_prefix(policy: Policy) -> str:
 
 
 class TakeStep(Operator):
-    """Takes one step on an objective with a whole batch, after the other objectives have been trained on it.
+    """Takes one step on an objective with a whole batch, on which the other objectives have already been trained.
 
     Args:
         trainee: The policy in training.

@@ -59,7 +59,7 @@ def imported(source: Path, names: TableNames, spaces: SetSpaces | None) -> tuple
     """Reads the episodes of a data set in another format.
 
     Args:
-        source: Path of a CSV, Parquet or npz file, of a file or folder of RLlib's JSON, or of the folder of a Minari
+        source: Path of a CSV, Parquet or npz file, a file or folder in RLlib's JSON format, or the folder of a Minari
             set.
         names: Names of a table's columns.
         spaces: Spaces of observations and actions; None to read them from the source, or to infer them.

@@ -169,7 +169,7 @@ def write_npz(found: DataSet, path: Path) -> None:
 
 
 def read_rllib_json(path: Path) -> Columns:
-    """Loads sample batches from one file of RLlib's JSON writer, or from all such files in a folder.
+    """Loads sample batches from one file written by RLlib's JSON writer, or from all such files in a folder.
 
     Raises:
         UsageError: A file does not hold sample batches, or holds packed columns or the batches of several policies.

@@ -222,8 +222,8 @@ class BraxSimulator:
         env: The env of one slot. Actions are numbers between -1 and 1.
         physics: Field of the env's state that holds the physical state: `pipeline_state` in Brax, `data` in Playground.
         episode_length: Steps after which an episode is truncated.
-        full_reset: Whether each episode starts with a new reset. If not, every episode in a slot starts from the
-            physical state of the slot's first episode, which takes no time.
+        full_reset: Whether each episode starts with a new reset. If not, every episode in a slot starts from
+            the initial physical state of the slot's first episode, so that resets take no time.
     """
 
     def __init__(self, env: Any, physics: str, episode_length: int, *, full_reset: bool) -> None:

@@ -119,7 +119,7 @@ def meaning_of(name: str, source: SettingOrigin, has: Has) -> Meaning | None:
 
 
 def known_settings() -> frozenset[str]:
-    """Names of all other libraries' settings that the translation table lists."""
+    """Names of all settings of other libraries that the translation table lists."""
     return frozenset({*_rows("converted"), *_rows("settings")})
 
 

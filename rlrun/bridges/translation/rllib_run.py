@@ -30,7 +30,7 @@ METRICS = {
 
 
 def stop(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates stop criteria; iterations become env steps or seconds, whichever defines them in RLlib."""
+    """Translates stop criteria; iterations become env steps or seconds, whichever defines an iteration in RLlib."""
     for key, value in (entry.get("stop") or {}).items():
         place: Location = ("stop", key)
         if not isinstance(value, int | float) or isinstance(value, bool):

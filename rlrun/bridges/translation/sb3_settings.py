@@ -295,7 +295,7 @@ def _translate_atari(foreign: ForeignSettings, key: str, kwargs: Mapping[str, An
 
 @conversion
 def stacked(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the number of stacked frames, to a setting of the algorithm or (Atari) to an argument of the env."""
+    """Converts the number of stacked frames to a setting of the algorithm, or for Atari to an argument of the env."""
     if foreign.is_atari:
         if value != 4:
             foreign.put("env.kwargs.stack_num", value, key)

@@ -74,7 +74,7 @@ class Translation:
         return [remark for remark in self.remarks() if remark.impact is Impact.LEARNING]
 
     def data_remarks(self) -> list[Remark]:
-        """Remarks with the commands that convert the recorded experience named in the file to rlrun's data sets."""
+        """Remarks with the commands that convert recorded experience named in the file to data sets for rlrun."""
         return [remark for remark in self.remarks() if remark.key == "input" and remark.impact is Impact.SLIGHT]
 
     def read_as(self) -> str:

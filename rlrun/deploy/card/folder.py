@@ -125,7 +125,7 @@ _PLACES = ("workers", "unsaved", "next_fragments", "episodes", "filter_deltas")
 def policy_alone(content: Content, spec: Mapping[str, Any]) -> Content:
     """Content of a checkpoint reduced to policies, filters and counters, without optimizers, replay and env states.
 
-    The opponent pool of a league is kept, since the opponents act.
+    The opponent pool of a league is kept, since the opponents must still be able to act.
 
     Args:
         content: A checkpoint of a training run.

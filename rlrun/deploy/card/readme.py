@@ -49,7 +49,7 @@ class Subject:
         first_seed: Seed that determines all evaluation episodes, like the option ``--seed`` of ``rlrun evaluate``.
         best: Whether each seed's best checkpoint was evaluated, instead of its newest.
         actions: Whether actions in the evaluation episodes were greedy or sampled.
-        imports_code: Whether env or algorithm are third-party code that the reader must install and trust.
+        imports_code: Whether the env or an algorithm is third-party code that the reader must install and trust.
     """
 
     name: str

@@ -43,7 +43,7 @@ class Graph:
 
     Attributes:
         batch: B, number of rows of the example inputs, chosen to divide no other dimension.
-        functions: Functions that record calls of NumPy functions, and reads and writes of parts of arrays.
+        functions: Functions that record calls of NumPy functions, and the reading and writing of parts of arrays.
         nodes: Operator calls.
         constants: Constant values by name.
         inputs: Example inputs by name.

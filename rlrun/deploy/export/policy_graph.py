@@ -266,7 +266,7 @@ def _distinct_batch_size(of_one: Graph) -> int:
 
 
 def in_graph(network: Any, graph: Graph) -> Any:
-    """Copies an acting network so that running it records its computation in a graph, torch modules included."""
+    """Copies an acting network; running the copy records its computation, including torch modules, in a graph."""
     from rlrun.engine.nn.torch_network import TorchActingNetwork, TorchModule
 
     if isinstance(network, TorchActingNetwork):

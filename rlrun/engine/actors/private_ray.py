@@ -46,7 +46,7 @@ def start_unless_running(num_cpus: int) -> bool:
 
 
 def prepare_environment(*, loopback: bool) -> None:
-    """Sets the environment variables that Ray reads at its import: no telemetry, token authentication.
+    """Sets the environment variables that Ray reads when it is imported: no telemetry, token authentication.
 
     Ray reads its authentication mode only once; if it were set later, this process and its workers would disagree.
     Variables that the user has set are kept.
@@ -147,7 +147,7 @@ def stop() -> None:
 
 
 def is_bound_to_this_machine() -> bool:
-    """Whether Ray was configured at its import to be reachable only from this machine.
+    """Whether Ray was configured, when it was imported, to be reachable only from this machine.
 
     This cannot be changed later.
     """

@@ -46,7 +46,7 @@ class SupervisedActors:
         max_concurrency: Number of calls that an actor executes at a time; if more than one, in any order.
         without_it: End of the error message when no restart is left; None to name the setting `max_worker_restarts`.
         ended_in: Function from an index to a description of the object's last work, for messages; "" if unknown.
-        name: Name by which other actors find this one, if there is only one; None for no name.
+        name: Name by which other actors find the actor, if there is only one; None for no name.
         needs: Actors that these actors call, supervised together with them; None if there are none.
 
     Attributes:
@@ -104,7 +104,7 @@ class SupervisedActors:
             actor: Index of the actor.
             method: Name of the object's method.
             arguments: The method's arguments.
-            may_take_long: Whether the call may take as long as the start of an actor, such as a replay of episodes.
+            may_take_long: Whether the call, such as a replay of episodes, may take as long as the start of an actor.
         """
         call = Call(actor, method, arguments, self._start_timeout_s if may_take_long else self._timeout_s)
         place = self._places[actor]

@@ -27,7 +27,7 @@ _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Writes a file atomically, and replaces the existing one.
+    """Writes a file atomically, replacing an existing one.
 
     Raises:
         OutOfResources: The disk is full; the existing file is unchanged.
@@ -148,7 +148,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator[None]:
-    """Context manager that turns the OS error of a full disk into an error that names path, needed and free space.
+    """Context manager that turns the OS error of a full disk into one that names the path, needed space and free space.
 
     Args:
         path: Path that is written to.

@@ -69,8 +69,8 @@ class Packing:
     """Permutation of a fragment's rows [T, B] after which there are no empty rows between a step and its successor.
 
     Empty rows hold neither a step nor a final observation. Rows move only if there are empty rows between steps, or if
-    `to_front` requires it. Then the other rows of each slot are adjacent from row 0 on, followed by the closing row
-    (the observation after the last step).
+    `to_front` requires it. Then the non-empty rows of each slot are adjacent from row 0 on, followed by the closing
+    row (the observation after the last step).
 
     Args:
         valid: Whether a row holds a step, [T, B].

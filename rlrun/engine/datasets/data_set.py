@@ -115,7 +115,7 @@ class DataSet:
     def part(self, numbers: Sequence[int]) -> DataSet:
         """Returns a data set of some of this set's files, in the given order.
 
-        Both share the files already in memory.
+        The two data sets share the files already in memory.
         """
         found = DataSet(self.folder, replace(self.manifest, files=tuple(self.manifest.files[i] for i in numbers)))
         found._read = self._read

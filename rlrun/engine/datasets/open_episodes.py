@@ -57,7 +57,7 @@ class OpenEpisode:
         return {name: column[start:stop] for name, column in columns.items()}
 
     def release(self) -> None:
-        """Copies the episode's rows out of arrays that it shares with other episodes, so that these can be freed."""
+        """Copies the episode's rows out of arrays shared with other episodes, so that the arrays can be freed."""
         self.parts = [_own(part) for part in self.parts]
         self.closing = None if self.closing is None else _own(self.closing)
 
@@ -116,7 +116,7 @@ class OpenEpisodes:
             yield from self.cut(slot)
 
     def release(self) -> None:
-        """Copies running episodes out of arrays that they share with completed ones, so that these can be freed."""
+        """Copies running episodes out of arrays shared with completed ones, so that the arrays can be freed."""
         for episode in self._slots.values():
             episode.release()
 

@@ -131,7 +131,7 @@ class SetWriter:
                 `valid` false, which holds the final observation.
             rows: `obs` [T + 1, B, ...], whose last row is the observation after the T rows; `actions`, `rewards`,
                 `terminateds`, `truncateds` and the further columns [T, B, ...]. `valid` may be missing if all rows are
-                steps, `weights_version` and `seed` if they are unknown.
+                steps; `weights_version` and `seed` may be missing if they are unknown.
             begins: Whether, for each slot, the first row begins an episode although the previous one has not ended. The
                 previous episode is kept as an incomplete one, whose last step is neither terminated nor truncated.
             agent: Name of the agent.

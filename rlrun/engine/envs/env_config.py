@@ -192,7 +192,7 @@ def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -
 
 
 def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str | None) -> tuple[dict[str, Any], ...]:
-    """Returns the env's keyword arguments in each listed task, in which the task's own arguments override the env's.
+    """Returns the env's keyword arguments for each listed task; the task's own arguments override the env's.
 
     Without tasks, the list has a single element, the env's keyword arguments.
     """

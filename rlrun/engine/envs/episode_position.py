@@ -56,7 +56,7 @@ class EpisodeSeeds:
         episodes_per_seed: Number of consecutive episodes that share a seed, such as a group of episodes that start in
             the same state. Above 1, episodes are numbered over all of the worker's env slots, in the order of their
             resets, and seeds do not depend on the env slot.
-        first_slot: Number of the worker's env slots before the first of these slots.
+        first_slot: Number of the worker's env slots that precede the slots seeded here.
 
     Examples:
         >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)

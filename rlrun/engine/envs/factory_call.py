@@ -36,7 +36,7 @@ def made_by(
 
 
 def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:
-    """Validates arguments against a callable's signature, so that a TypeError in the call comes from its body."""
+    """Validates arguments against a callable's signature, so that any TypeError from the call comes from its body."""
     parameters = parameters_of(called)
     if not parameters:
         return

@@ -50,7 +50,7 @@ NOT_SAID = frozenset({"env_id", "players"})
 class GymnasiumVectorEnv:
     """Adapter for a Gymnasium vector env with NEXT_STEP autoreset that is seeded once for all env slots.
 
-    Single env slots cannot be reset, so `restore` starts new episodes in all of them.
+    Env slots cannot be reset individually, so `restore` starts new episodes in all of them.
 
     Args:
         name: Name of the env backend.
@@ -134,7 +134,7 @@ class GymnasiumVectorEnv:
         return self._arrays("step()", observations), rewards, terminateds, truncateds, said
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Raises a UsageError, since single env slots cannot be seeded."""
+        """Raises a UsageError, since env slots cannot be seeded individually."""
         raise begin_unsupported(
             self._env_id, f"backend: {self.name} can seed only all env slots together; use backend: loop"
         )
@@ -146,7 +146,7 @@ class GymnasiumVectorEnv:
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Starts the next episode of every env slot; replay is impossible since single env slots cannot be seeded."""
+        """Starts the next episode of every env slot; there is no replay, since slots cannot be seeded individually."""
         for slot, place in enumerate(places):
             self._ledger.return_to(slot, place)
         next_seeds = [self._ledger.begin_next(slot) for slot in range(self.num_envs)]
@@ -211,8 +211,8 @@ def make_gymnasium(
 
     Raises:
         UsageError: The factory does not accept the keyword arguments.
-        EnvironmentUnusable: A package is not installed, the factory returns something else, or the env's autoreset mode
-            is not NEXT_STEP.
+        EnvironmentUnusable: A package is not installed, the factory does not return a Gymnasium vector env with
+            `num_envs` slots, or the env's autoreset mode is not NEXT_STEP.
         EnvError: The env's own code raised.
     """
     where = f"worker {seeds.worker_index}"

@@ -160,7 +160,7 @@ class LoopVectorEnv:
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns the env slots, one after another, to saved steps of their episodes; see `VectorEnv.restore`."""
+        """Restores the env slots, one after another, to saved steps of their episodes; see `VectorEnv.restore`."""
         deadline = time.monotonic() + max_replay_s
         exact = []
         for slot, place in enumerate(places):

@@ -66,7 +66,8 @@ def make_vector_env(
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or rlrun does not support the env, for example its spaces.
+        EnvironmentUnusable: A package is not installed, or rlrun does not support the env, for example because of its
+            spaces.
         EnvError: The env's own code raised.
     """
     check_num_envs(config, num_envs)
@@ -113,7 +114,8 @@ def spaces_of(config: EnvConfig) -> Spaces:
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or rlrun does not support the env, for example its spaces.
+        EnvironmentUnusable: A package is not installed, or rlrun does not support the env, for example because of its
+            spaces.
         EnvError: The env's own code raised.
     """
     return backend(backend_of(config)).spaces(config)

@@ -63,13 +63,13 @@ def number_names(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
 
 
 class PartialView(BatchedObservation):
-    """Env wrapper that keeps a subset of a vector observation's entries, such as ``{kwargs: {numbers: [0, 2]}}``.
+    """Env wrapper that keeps a subset of a vector observation's entries, as in ``{kwargs: {numbers: [0, 2]}}``.
 
     For example, CartPole-v1 with `numbers: [0, 2]`, or `[position, angle]`, has observations without velocities.
 
     Args:
         env: The env.
-        numbers: Entries to keep, by index from 0 or by the names of `number_names`.
+        numbers: Entries to keep, given by index (from 0) or by a name from `number_names`.
 
     Raises:
         ValueError: The env's observations are not vectors, or lack one of the entries.

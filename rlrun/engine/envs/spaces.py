@@ -140,7 +140,7 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[
 
 
 def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
-    """Returns a function that splits a batch of actions, and yields the action of one env after another.
+    """Returns a function that splits a batch of actions and yields them one env at a time.
 
     The batch, arrays [B, ...], is copied, because an env may keep its action and the caller may overwrite the batch
     with the next actions.

@@ -53,7 +53,7 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
 
 
 def finite_number(value: Any) -> float | None:
-    """Converts a value to a finite float64 number, None if it is not a finite number.
+    """Converts a value to a float64 number; returns None if it is not a finite number.
 
     Examples:
         >>> finite_number(True), finite_number(10**400), finite_number("1")

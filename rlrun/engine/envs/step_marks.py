@@ -51,7 +51,7 @@ MOST_TOLD = 8
 
 
 def join_truncated(slots: Sequence[str]) -> str:
-    """Joins descriptions of env slots to one text; beyond the first `MOST_TOLD` slots, it states only their number."""
+    """Joins descriptions of env slots into one text; slots beyond the first `MOST_TOLD` are only counted."""
     more = [f"and {len(slots) - MOST_TOLD} more"] if len(slots) > MOST_TOLD else []
     return "; ".join([*slots[:MOST_TOLD], *more])
 
@@ -72,7 +72,7 @@ class SteppedSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class SteppedEnv:
-    """Env and its slots that were being stepped when a process died.
+    """Env that was being stepped when a process died, and the slots concerned.
 
     Attributes:
         env_id: The env's id or factory.
@@ -150,7 +150,7 @@ def step_mark_location() -> StepMarkLocation | None:
 
 
 def keep_marks_at(place: StepMarkLocation | None) -> None:
-    """Makes a worker process record which env it steps, in the trial's directory, if that is on the same machine."""
+    """If the trial's directory is on this machine, makes the worker process record there which env it steps."""
     if place is not None and place.host == platform.node() and place.directory.is_dir():
         _kept_in[:] = [place.directory]
 

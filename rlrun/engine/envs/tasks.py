@@ -81,7 +81,7 @@ class Tasks:
     """Task distribution: a deterministic function from an episode's seed to a task.
 
     Args:
-        source: List of tasks with equal probability, or `module:function` from a seed to a task.
+        source: List of equally likely tasks, or the path `module:function` of a function from a seed to a task.
 
     Raises:
         UsageError: The function does not exist.
@@ -111,7 +111,7 @@ class Tasks:
 
 
 def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the numbers in a mapping by key, sorted; entry i of a list of numbers gets the name `NAME/i`."""
+    """Returns the numbers in a mapping, sorted by key; entry i of a list under the key NAME is named `NAME/i`."""
     found: dict[str, float] = {}
     for name in sorted(values):
         column = np.asarray(values[name])
@@ -161,7 +161,8 @@ class EpisodeTasks:
     """Sampler of the tasks of one env slot's episodes; a task's keyword arguments override the curriculum's.
 
     Args:
-        tasks: List of tasks, or `module:function` from a seed to a task; None if the env has no tasks.
+        tasks: List of tasks, or the path `module:function` of a function from a seed to a task; None if the env has no
+            tasks.
         lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
         slot: Index of the env slot.
 
@@ -222,7 +223,7 @@ def task_env(
 
 
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Multi-task env, created again when the next episode's task has different keyword arguments.
+    """Multi-task env, which creates its env anew when the next episode's task has different keyword arguments.
 
     Infos report the task: if tasks are listed, `task` is its index; if a function returns tasks, `task/NAME` is one of
     its numbers.

@@ -65,8 +65,8 @@ def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, wher
 
     Raises:
         UsageError: The factory does not accept the keyword arguments.
-        EnvironmentUnusable: The factory's return value is not an env of tensors, has a different device or number of
-            slots, or the factory allows only one instance, which is in use.
+        EnvironmentUnusable: The factory's return value is not an env of tensors, or has a different device or number
+            of slots; or the factory allows only one instance, which is already in use.
         EnvError: The factory raised.
     """
     if config.id in _OPEN:
@@ -192,8 +192,8 @@ class HostVectorEnv:
 
     The env resets a slot in the step that ends an episode. The view returns the final observation in that step (or the
     previous observation if the final one is unknown), and in the next step resets the slot again, with the next
-    episode's seed. If slots cannot be seeded, they are not reset again: after a step whose action and reward are
-    ignored, the episode that the env started continues.
+    episode's seed. If slots cannot be seeded, the view does not reset them again: it ignores the action and the
+    reward of that next step, and continues the episode that the env itself started.
 
     Args:
         config: Config of the env.
@@ -263,7 +263,7 @@ class HostVectorEnv:
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns all env slots to saved steps by replaying actions; starts new episodes if slots have no seeds."""
+        """Restores all env slots to saved steps by replaying actions; starts new episodes if slots have no seeds."""
         if self.seeds_episodes:
             return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
         return self.start_after(dict(enumerate(places))), [False] * self.num_envs

@@ -173,7 +173,7 @@ class Stepped:
         )
 
     def seed_findings(self) -> Iterator[EnvFinding]:
-        """Yields findings on seeds: equal seeds must repeat episodes in any slot, and other seeds must change them."""
+        """Yields findings on seeds: in any slot, equal seeds must repeat an episode and different seeds must not."""
         if not self.env.seeds_episodes:
             found, reason = "env slots are not seeded separately", "evaluations cannot choose their episodes"
             yield EnvFinding("seeds", "note", found, reason)

@@ -79,10 +79,10 @@ class TensorVectorEnv(Protocol):
         """Starts a new episode in some env slots.
 
         Args:
-            seeds: Seed of each slot's episode, int64 [B], below 2**31; entries outside the mask are ignored. It also
-                determines the slot's later episodes, which `step` starts. An env without `seeds_episodes` may use the
-                first seed for all. None starts each slot's next episode, as `step` does.
-            mask: Env slots to reset, bool [B]; None for all. The first reset is for all slots, with seeds.
+            seeds: Seed of each slot's episode, int64 [B], below 2**31; entries outside the mask are ignored. A
+                slot's seed also determines its later episodes, which `step` starts. An env without `seeds_episodes` may
+                use the first seed for all. None starts each slot's next episode, as `step` does.
+            mask: Env slots to reset, bool [B]; None for all. The first call resets all slots and passes seeds.
 
         Returns:
             Observations of all env slots, [B, ...].

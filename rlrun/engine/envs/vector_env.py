@@ -62,7 +62,7 @@ class VectorEnv(Protocol):
         observation_space: Space of one env slot's observation.
         action_space: Space of one env slot's action.
         name: Name of the backend, such as "loop" or "cartpole".
-        seeds_episodes: Whether single env slots can be reset with their own seeds. Otherwise `restore` starts new
+        seeds_episodes: Whether individual env slots can be reset, with their own seeds. Otherwise `restore` starts new
             episodes, and `begin` is not supported.
         columns: Numbers from the infos of the latest step by name, each [B]; overwritten by the next step, and
             undefined in env slots that were just reset. Empty unless the env's config names info entries.
@@ -94,7 +94,7 @@ class VectorEnv(Protocol):
             Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by env slot.
 
         Raises:
-            EnvError: A single environment raised, or returned a value outside its spaces.
+            EnvError: One of the environments raised, or returned a value outside its spaces.
         """
         ...
 
@@ -112,8 +112,8 @@ class VectorEnv(Protocol):
             Observations of all env slots, arrays [B, ...].
 
         Raises:
-            UsageError: The backend cannot seed single env slots.
-            EnvError: A single environment raised, or returned a value outside its spaces.
+            UsageError: The backend cannot seed individual env slots.
+            EnvError: One of the environments raised, or returned a value outside its spaces.
         """
         ...
 
@@ -124,7 +124,7 @@ class VectorEnv(Protocol):
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns each env slot to a saved step of an episode by a seeded reset and a replay of its actions.
+        """Restores each env slot to a saved step of an episode by a seeded reset and a replay of its actions.
 
         Args:
             places: Saved position (episode, seed, step) of each env slot.
@@ -137,7 +137,7 @@ class VectorEnv(Protocol):
             (different observation, or no time left) starts its next episode.
 
         Raises:
-            EnvError: A single environment raised, or returned a value outside its spaces.
+            EnvError: One of the environments raised, or returned a value outside its spaces.
         """
         ...
 

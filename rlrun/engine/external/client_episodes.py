@@ -22,7 +22,8 @@ class ClientEpisodes:
         spaces: Spaces of each agent that may appear in episodes, by id.
         num_worlds: Maximum number of simultaneous episodes, W, each in its own world; further episodes wait.
         client_timeout_s: Seconds of silence after which a client counts as dead and its episodes end as truncated.
-        gather_s: Maximum time in seconds that an answer waits for requests of other episodes, to answer them together.
+        gather_s: Maximum time in seconds that an answer waits for requests of other episodes, so that all can be
+            answered together.
         no_logged_actions: Reason why actions chosen by clients are refused; "" if they are accepted.
         clock: Monotonic clock in seconds.
     """

@@ -39,7 +39,7 @@ class ClientRequests:
     Args:
         running: Register of the clients and their running episodes.
         spaces: Spaces of each agent that may appear in episodes, by id.
-        published: Policy weights by agent, with which clients may choose actions themselves; read at each request.
+        published: Policy weights by agent, for clients that choose actions themselves; read at each request.
         client_timeout_s: Seconds of silence after which a client counts as dead; sent to clients.
         no_logged_actions: Reason why actions chosen by clients are refused; "" if they are accepted.
         clock: Monotonic clock in seconds.

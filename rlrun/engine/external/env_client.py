@@ -29,8 +29,8 @@ ACTIVATIONS: dict[str | None, Any] = {
 class LocalPolicy:
     """Copy of the server's policy in this process: dense layers in NumPy, and actions sampled from their outputs.
 
-    An action sampled from a Gaussian may be outside the action space. It is logged unchanged, since the server computes
-    its probability, and clipped for the env.
+    An action sampled from a Gaussian may be outside the action space. It is clipped for the env, but logged unclipped,
+    since the server computes its probability.
 
     Args:
         client: A `Client` of rlrun_client.py.

@@ -149,7 +149,7 @@ class ClientEpisode:
     def end(self, name: str, *, terminated: bool, info: dict[str, float]) -> None:
         """Ends the episode for one agent.
 
-        If its world has not received any observation of the agent yet, the agent is not recorded at all.
+        If the episode's world has not received any observation of the agent yet, the agent is not recorded at all.
         """
         agent, pending_step = self.agents[name], self.pending_step
         if agent.asking is not None and not agent.asking.done():

@@ -160,7 +160,7 @@ def read_together(spaces: Mapping[str, Spaces], messages: Sequence[dict[str, Any
 
     Args:
         spaces: Spaces of each agent by id.
-        messages: The messages; observations that are not converted remain unchanged, for `observation_of`.
+        messages: The messages; observations that are not converted are left for `observation_of` to convert.
     """
     space = next(iter(spaces.values())).observation
     given = [message.get("observation") for message in messages]

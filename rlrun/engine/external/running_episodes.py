@@ -40,7 +40,8 @@ class RunningEpisodes:
         updated: Worlds whose episode has received messages that the world has not processed yet.
         awaited: Pairs (episode, agent) about which a request is expected soon; the agent is "" for an episode that has
             just begun.
-        wakes: Whether to wake the thread that steps the worlds, after the first message or once no request is expected.
+        wakes: Whether to wake the thread that steps the worlds: set by the first message for it to process, and by a
+            message after which no further request is expected.
     """
 
     def __init__(self, num_worlds: int, client_timeout_s: float, clock: Callable[[], float]) -> None:
@@ -124,7 +125,7 @@ class RunningEpisodes:
         self.free(episode.world)
 
     def end_silent(self) -> None:
-        """Ends the episodes of clients that have been silent for too long, as truncated."""
+        """Ends, as truncated, the episodes of clients that have been silent for too long."""
         now = self._clock()
         if now - self._looked_s < LOOK_S:
             return

@@ -22,14 +22,14 @@ class Clock:
     Args:
         schedules: Schedule of each scheduled setting, such as a learning rate, by the setting's name.
         counts: Counters of received rollouts, which include env steps.
-        start_learner: Function that returns the learner (and creates it at the first call), whose SGD steps are
-            counted.
+        start_learner: Function that returns the learner whose SGD steps are counted, and creates it at the first
+            call.
         unit: The counter that schedules and iterations follow: env steps or SGD steps.
-        fixed: Settings by name that are constant in this training, but may have a schedule in others.
+        fixed: Settings, by name, that are constant in this training run but may be scheduled in others.
 
     Attributes:
         schedules: Schedule of each scheduled setting; may be replaced between two updates.
-        fixed: Settings by name that are constant in this training, but may have a schedule in others.
+        fixed: Settings, by name, that are constant in this training run but may be scheduled in others.
         unit: The counter that schedules and iterations follow: env steps or SGD steps.
         counts: Counters of received rollouts, which include env steps.
     """

@@ -60,7 +60,7 @@ class Operator(ABC):
 
     Attributes:
         learns: Whether the operator runs SGD, so that time profiles count its time as such.
-        declared_metrics: Declarations of the metrics that `metrics` returns. An algorithm repeats them in its
+        declared_metrics: Declarations of the metrics that `metrics` returns. An algorithm must repeat them in its
             `operator_metrics`, so that the metrics are known without a dataflow.
     """
 
@@ -220,7 +220,7 @@ class Flow(Iterator[T_co]):
         return Flow(ZipWithWorker(self.node))
 
     def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
-        """Returns a flow of this flow's items, each delivered after another flow has processed all of its ready items.
+        """Returns a flow of this flow's items; before each one, another flow processes all items that it has ready.
 
         The other flow's items are dropped.
 
@@ -348,7 +348,7 @@ class Flow(Iterator[T_co]):
     def keep_spans(self) -> None:
         """Starts recording the start and end of each operator call and of each wait, for a trace of the timing.
 
-        Each record takes about 120 bytes, so long runs should not record them.
+        Each recorded call or wait takes about 120 bytes, so do not use this in long runs.
         """
         for node in self._places():
             node.spans = []

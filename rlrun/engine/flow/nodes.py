@@ -114,7 +114,7 @@ class Node(ABC):
         self.spans: list[tuple[float, float]] | None = None
 
     def pull_from(self, node: Node, *, instead_of: Node) -> None:
-        """Replaces the input `instead_of` of this node with another node; does nothing if it is not an input."""
+        """Replaces the input `instead_of` of this node with another node; does nothing if there is no such input."""
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
     def spend(self, began: float, ended: float) -> None:
@@ -237,7 +237,7 @@ class OperatorNode(Node):
         return result
 
     def blame(self, error: Exception, began: float) -> None:
-        """Adds the operator's name to an exception that it raised, and the time since `began` to the node's time.
+        """Adds the operator's name to an exception that it raised, and counts the time since `began` as the node's.
 
         Raises:
             RuntimeError: The exception is a StopIteration, which would look like the end of the stream.
@@ -416,7 +416,7 @@ class Duplicate(Node):
         raise AssertionError("pull items from the copies of a duplicated flow, not from the original")
 
     def poll_copy(self, copy: int) -> Polled:
-        """Returns the next item for one of the copies, or `Pending` if it is `lead` items ahead of another copy."""
+        """Returns the next item for one of the copies, or `Pending` if that copy is `lead` items ahead of another."""
         own = self._waiting[copy]
         if own:
             return own.popleft()

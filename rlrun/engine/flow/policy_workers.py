@@ -137,7 +137,7 @@ class PolicyWorkers:
         self._workers.started.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:
-        """Returns the statistics of the policy's observations and returns collected since the last call, by name."""
+        """Returns, by name, the policy's statistics of observations and of returns collected since the last call."""
         counts = self._workers.counts
         return counts.take_filter_deltas(self.policy) if self.policy in counts.filter_deltas else {}
 

@@ -140,7 +140,8 @@ class Trainee:
         """Returns the current weights for rollout workers: the acting parameters, or all parameters if workers learn.
 
         Args:
-            acting: Whether the workers need parameters to act; a worker on the learner's device reads the learner's.
+            acting: Whether the workers need parameters to act; a worker on the learner's device does not, since it acts
+                with the learner's.
             optimizer: Whether learners on the workers also load the current optimizer state.
         """
         learner, learning = self.start_learner(), None

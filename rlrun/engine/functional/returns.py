@@ -51,7 +51,7 @@ def gae(
     """Computes generalized advantage estimates (GAE) and value targets, for T steps in B env slots.
 
     delta[t] = r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t]
-    A[t]     = delta[t] + gamma * lambda * (not terminated[t] nor truncated[t]) * A[t + 1]
+    A[t]     = delta[t] + gamma * lambda * (neither terminated[t] nor truncated[t]) * A[t + 1]
 
     A truncated step bootstraps from the value of its final observation, a terminated one from 0; neither propagates
     advantages across the episode's end.
@@ -81,7 +81,7 @@ def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: f
     """Computes the discounted sum of the rewards so far in each episode, for T steps in B env slots.
 
     R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides rewards by the standard deviation of R.
-    Rows without a step keep the sum, or 0 after an episode's end, so that the fragment may contain such rows.
+    The fragment may contain rows without a step: they repeat the previous row's sum, or 0 after an episode's end.
 
     Args:
         rewards: Rewards, [T, B]; 0 in rows without a step.
@@ -107,7 +107,7 @@ def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: f
 def discounted_returns(
     rewards: Doubles, starts: NDArray[np.int64], lengths: NDArray[np.int64], gamma: float
 ) -> Doubles:
-    """Computes the discounted return from each step to its episode's end, without bootstrap, for E episodes in a row.
+    """Computes the discounted return from each step to its episode's end, without bootstrapping, for E episodes.
 
     G[t] = r[t] + gamma * G[t + 1], or r[t] for an episode's last step. All episodes are processed in parallel.
 

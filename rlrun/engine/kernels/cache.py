@@ -31,7 +31,7 @@ def writable_by_others(path: Path) -> str:
 
 
 def make_private(directory: Path) -> str:
-    """Creates a directory that only this user can write to; returns the reason if that fails, else "".
+    """Creates a directory for this user only; returns the reason if others can write to it or its parent, else "".
 
     Raises:
         OSError: The directory cannot be created.

@@ -68,7 +68,7 @@ class Graphs:
         self._announced: set[str] = set()
 
     def made(self, key: Hashable, capture: Callable[[], CapturedFunction], what: str) -> CapturedFunction | None:
-        """Returns the graph of a function for arguments of some shapes, captured if needed; None if it runs eagerly.
+        """Returns a function's graph for arguments of given shapes, captured if needed; None if it runs eagerly.
 
         Args:
             key: The function and the shapes of its arguments.

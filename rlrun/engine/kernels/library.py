@@ -187,7 +187,7 @@ def key() -> str:
 
 @cache
 def common_key() -> str:
-    """Returns a hash of everything that results without BLAS depend on, on processors with fused multiply-add.
+    """Returns a hash of everything that affects results without BLAS on processors with fused multiply-add.
 
     It covers the source code, flags, compiler and C library.
     """

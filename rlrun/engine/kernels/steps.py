@@ -487,7 +487,7 @@ def write_sigmoid(x: Array, out: Array) -> None:
 
 
 def write_sigmoid_gradient(gradient: Array, y: Array, out: Array) -> None:
-    """Writes gradient * (1 - y) * y to `out`, elementwise, for y = sigmoid(x); `out` must not share their memory."""
+    """Writes gradient * (1 - y) * y to `out`, elementwise, for y = sigmoid(x); `out` must not overlap either array."""
     np.subtract(1, y, out)
     np.multiply(out, y, out)
     np.multiply(out, gradient, out)
@@ -571,7 +571,7 @@ def address(array: Array) -> int:
 
 
 def require(is_supported: bool) -> None:
-    """Validates that a kernel supports the requested variant of an operation, given as a condition.
+    """Validates that `is_supported` is true: a kernel supports the requested variant of an operation.
 
     Raises:
         NoKernel: The variant is not supported.

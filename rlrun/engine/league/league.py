@@ -269,7 +269,7 @@ def lineup(
 
 
 class Pool:
-    """Opponent pool that keeps a limited number of past snapshots per policy, always including its first snapshot.
+    """Opponent pool that keeps a limited number of past snapshots per policy, always including the policy's first.
 
     Args:
         limit: Maximum number of past snapshots of a policy.
@@ -294,7 +294,7 @@ class Pool:
     def add(self, policy: str, weights: Weights) -> Member:
         """Adds a snapshot of a policy's weights to the pool.
 
-        If the policy has too many, the oldest one except the first is removed.
+        If the policy then has too many snapshots, the oldest one after its first is removed.
         """
         number = self._added.get(policy, 0)
         self._added[policy] = number + 1

@@ -39,8 +39,8 @@ class Matches:
         spaces: Observation and action space of the agents on each side.
 
     Raises:
-        UsageError: The possible agents do not form two sides, or the env was passed as an instance, which training
-            uses.
+        UsageError: The possible agents do not form two sides, or the env was passed as an instance, which training is
+            using.
     """
 
     def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:

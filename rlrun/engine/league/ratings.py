@@ -122,7 +122,8 @@ def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
     The odds of player i against j are exp(r_i - r_j) with ratings r (Bradley and Terry, 1952, "Rank analysis of
     incomplete block designs"); 1 unit of r is 400 / ln 10 Elo points. The prior of each r is normal around 0 with
-    `PRIOR_STD`. Without the prior, the difference between two players with win rate p would be 400 log10(p / (1 - p)).
+    `PRIOR_STD`. Without the prior, if one of two players wins with rate p, their ratings would differ by
+    400 log10(p / (1 - p)).
 
     Args:
         points: Points of player i (row) in games against j (column), 1 for a win and 1/2 for a draw, [M, M].

@@ -49,7 +49,7 @@ class SeatNoise:
             end += width
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Passes the range of env slots that this worker steps on to the noise sources of the opponents' policies."""
+        """Tells the noise sources of the opponents' policies the range of env slots that this worker steps."""
         for source in self._sources.values():
             source.assign_envs(first_slot, num_slots)
 
@@ -79,7 +79,7 @@ class ActionsAlone:
         self._space = action_space
 
     def allocate(self, length: int, slots: int, lent: SampleBatch | None = None) -> SampleBatch:
-        """Allocates the array for the recorded actions of T steps in B slots, [T, B, ...], unless memory is lent."""
+        """Allocates the array for recorded actions of T steps in B slots, [T, B, ...], unless `lent` provides it."""
         space = self._space
         actions = np.empty((length, slots, *space.action_shape), space.action_dtype)
         return SampleBatch(actions=actions) if lent is None else SampleBatch(lent)
@@ -210,7 +210,7 @@ class SeatBehavior:
         return _PolicyPlayer(member, behavior, self.noise_source.parts[member.policy])
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Passes the rewards of the last step in B slots on to the opponents, for those that see past rewards."""
+        """Passes the last step's rewards in B slots to the opponents, for those whose policy observes past rewards."""
         for player in self._players.values():
             player.take_rewards(rewards)
 

@@ -34,7 +34,7 @@ class GradientSum:
 
     Every loss is a mean over valid steps, so weighted gradients of microbatches or of learners' shares add up to the
     gradient of the whole minibatch. Statistics, and values that the loss assigns to parameters, are weighted likewise.
-    Replay priorities belong to single rows, and follow the sum unweighted.
+    Replay priorities, one per row, are returned after the sum, unweighted.
 
     Args:
         policy: Policy whose loss is differentiated.
@@ -124,7 +124,7 @@ class GradientSums:
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
     ) -> Iterator[tuple[Objective, Tensor, Tensor]]:
-        """Yields each loss with its gradient and replay priorities on a minibatch, which are computed on demand.
+        """Yields each loss with its gradient and replay priorities on a minibatch, both computed on demand.
 
         Each gradient is computed with the parameters at that time, which include updates by the preceding losses. There
         is one priority per row, or none if the loss does not compute priorities.

@@ -51,7 +51,7 @@ class LocalLearner:
         weights_version: Version number of the weights: the number of batches learned so far.
         update_executor: Backend of the updates; fixed for a run, since results differ in the last bits.
         updates: Updates of the parameters, minibatch by minibatch.
-        parameters, generator, staging: Parameters, random generator of shuffling and noise, and copies to the device.
+        parameters, generator, staging: Parameters, random generator for shuffling and noise, and `Staging` of data.
         last_batch: Last batch learned, for diagnostics; see `last_batch_of`.
 
     Raises:

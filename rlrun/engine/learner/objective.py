@@ -87,7 +87,7 @@ class Objective:
     is_main: bool = False
 
     def statistic(self, name: str, *, is_alone: bool) -> str:
-        """Returns the reported name of a statistic of the loss, prefixed by the objective's name if there are several.
+        """Returns the name under which a statistic of the loss is reported; see `is_main` for the prefix.
 
         Args:
             name: Name of the statistic in `Loss.statistics`.

@@ -33,7 +33,7 @@ class StatisticTotals:
         self._totals[names] = (own * 1 if total is None else total + own, count + 1)
 
     def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
-        """Counts `count` minibatches; returns the array of sums, to which the caller adds their statistics (CPU)."""
+        """Counts `count` minibatches (CPU only); returns the array of sums, for the caller to add their statistics."""
         if names not in self._totals:
             self._totals[names] = np.zeros(len(names), np.float32), 0
         total, counted = self._totals[names]

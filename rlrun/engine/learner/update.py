@@ -221,7 +221,7 @@ def apply_sum(
     total: Tensor,
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
-    """Updates parameters and optimizer state in place by a gradient that is summed over valid steps.
+    """Updates parameters and optimizer state in place, with a gradient that is summed over valid steps.
 
     Returns:
         Mean statistics, followed by the norm of the mean gradient if parameters are trained; `measured_by` returns

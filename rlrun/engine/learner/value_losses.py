@@ -40,7 +40,7 @@ def clipped_value_errors(values: Tensor, batch: SampleBatch, bound: float | None
     Args:
         values: Values, [S, L].
         batch: Columns [S, L], including `value_targets` and, with a bound, the `values` at collection.
-        bound: Bound of the change from the value at collection; None if there is none.
+        bound: Bound on the change from the value at collection; None for no bound.
     """
     errors: Tensor = (values - batch["value_targets"]).square()
     if bound is None:

@@ -107,7 +107,7 @@ class TargetMissed(RlrunError):
 
 
 class TrainingFailed(RlrunError):
-    """Error for a training that failed; the message contains the traceback of user code, shortened in the middle."""
+    """Error for training that failed; the message contains the traceback of user code, shortened in the middle."""
 
     exit_code = ExitCode.TRAINING_FAILED
 
@@ -120,7 +120,7 @@ class RayEnded(TrainingFailed):
 
 
 class CheckpointError(RlrunError):
-    """Error for a checkpoint that cannot be used, for example since it is damaged."""
+    """Error for a checkpoint that cannot be used, for example because it is damaged."""
 
     exit_code = ExitCode.CHECKPOINT_REFUSED
 
@@ -175,7 +175,7 @@ class Interrupted(RlrunError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means out of memory, including torch's RuntimeErrors on CPU and GPU."""
+    """Whether an exception means that memory ran out; recognizes torch's RuntimeErrors on CPU and GPU too."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     if isinstance(error, ImportError):  # raised by a library under a limit on the address space (`ulimit -v`)
@@ -186,7 +186,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Returns the exit code of a command that ends with an exception of a trial.
+    """Returns the exit code of a command that ends because a trial raised the given exception.
 
     Examples:
         >>> exit_code_of(TrainingFailed("no ground")), exit_code_of(MemoryError()), exit_code_of(KeyError("lr"))

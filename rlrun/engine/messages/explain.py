@@ -65,7 +65,7 @@ def problems_of(mistakes: Iterable[Mistake], path: str = "") -> list[Problem]:
 
 
 def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[Mistake]:
-    """Converts a pydantic validation error to mistakes with locations; unknown keys come first, then field order."""
+    """Converts a pydantic validation error to mistakes with locations: unknown keys first, the rest in field order."""
     errors = [
         {"type": line["type"], "loc": line["loc"], "input": line["input"], "ctx": line.get("ctx", {})}
         for line in error.errors(include_url=False)
@@ -98,7 +98,7 @@ class UnknownKey(ValueError):
 
 
 def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = True) -> str:
-    """Returns the error message for an unknown name, with the most similar valid name or, if few, all of them.
+    """Returns the error message for an unknown name, with the most similar valid name or, if few, all valid names.
 
     Args:
         name: The unknown name.
@@ -120,7 +120,7 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
 
 
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
-    """Returns a description of the values that a type annotation accepts, which follows "must be" in messages.
+    """Describes the values that a type annotation accepts, in words that follow "must be" in messages.
 
     Args:
         annotation: A type annotation of a field.

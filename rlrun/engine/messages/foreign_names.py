@@ -82,7 +82,7 @@ def table() -> Mapping[str, Any]:
 def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
     """Returns rlrun's counterparts of other libraries' settings, by the setting's name in the other library.
 
-    If a setting has several counterparts, the first one that the config has applies.
+    If a setting has several counterparts, the one that applies is the first that exists in the config.
     """
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
@@ -95,9 +95,9 @@ def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str],
 
     Args:
         name: Name of the setting in the other library, possibly misspelled.
-        configs: For each config class that may be meant, a function that returns whether it has a setting; several if
-            the algorithm is unknown.
-        known: Valid names in the place of the unknown one; the user may have meant one of them.
+        configs: For each config class that may be meant (several if the algorithm is unknown), a function that returns
+            whether the class has a given setting.
+        known: Names that are valid where the unknown one was found; the user may have meant one of them.
         path: Prefix of the counterpart's name in the message, like "config"; "" if the key is in the config itself.
     """
     if answer := _answer(name, configs, path):
@@ -128,7 +128,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Returns the dotted experiment key that replaces another library's setting and takes the same values; "" if none.
+    """Returns the dotted experiment key equivalent to another library's setting (same values); "" if there is none.
 
     Args:
         name: Name of the setting in the other library.
@@ -143,7 +143,7 @@ def is_foreign(name: str) -> bool:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Returns the error message for an unknown key of a config, with the most similar valid key or all valid keys.
+    """Returns the error message for an unknown key of a config, naming the most similar valid key or all valid keys.
 
     A key that another library uses gets no suggestion.
 
@@ -180,7 +180,7 @@ def other_command(name: str) -> str:
 
 
 def moved_module(module: str) -> str:
-    """Returns the current path of a module of envs that has moved to another package; "" if it has not moved.
+    """Returns the current path of an env module that has moved to another package; "" if it has not moved.
 
     Examples:
         >>> moved_module("pettingzoo.mpe.simple_spread_v3"), moved_module("mpe2.simple_spread_v3")

@@ -7,4 +7,4 @@ SEPARATE_OPERATIONS = "updates run as separate torch operations"
 
 
 class SilentMessage(str):
-    """Message that is only stored in a trial's record, not printed to the terminal, since the user need not act."""
+    """Message that is only stored in a trial's record, not printed to the terminal, since it calls for no action."""

@@ -71,7 +71,7 @@ class WrappedNetwork:
 
 
 class TransformedOutputs(WrappedNetwork, ABC):
-    """Wrapper of an acting network that transforms its head `outputs`, for example by masking actions.
+    """Wrapper that transforms the head `outputs` of an acting network, for example by masking actions.
 
     Args:
         network: Wrapped network.

@@ -30,7 +30,7 @@ LARGEST_SHIFT = 5.0
 
 
 class SumOverLearners(torch.autograd.Function):
-    """Differentiable all-reduce: sums a tensor over the learners, and in the backward pass the gradients of the sum.
+    """Differentiable all-reduce: sums a tensor over the learners, and sums its gradients in the backward pass.
 
     A learner's loss depends on the other learners' rows through the sum, so each row receives the gradients of all
     learners' losses. All learners must compute the same sequence of sums. All learners have equal weight, so their
@@ -62,7 +62,7 @@ class BatchNorm(nn.Module):
         width: Number of features, D.
 
     Attributes:
-        moved: Within `batch_statistics`, the running statistics updated by the minibatch, by name; else None.
+        moved: Within `batch_statistics`, the running statistics by name, as updated with the minibatch; else None.
         all_reduce: Sums over data-parallel learners, so that statistics are those of the whole minibatch; None for a
             single learner.
     """
@@ -173,7 +173,8 @@ def batch_statistics(*networks: TorchNetwork) -> Iterator[dict[str, Tensor]]:
     """Context manager in which batch normalization and renormalization use the statistics of each minibatch.
 
     Yields:
-        A dict, filled on exit with the updated running statistics by parameter name; empty without such layers.
+        A dict, filled on exit with the updated running statistics by parameter name; it stays empty if the networks
+        have no batch (re)normalization.
     """
     layers = {
         f"{network.prefix}{name}": layer
@@ -197,7 +198,7 @@ def share_statistics(module: nn.Module, all_reduce: AllReduceTensor) -> bool:
     """Makes batch (re)normalization use the statistics of all data-parallel learners' shares of a minibatch.
 
     Returns:
-        Whether the module has such layers.
+        Whether the module has layers with batch (re)normalization.
     """
     layers = [layer for layer in module.modules() if isinstance(layer, BatchNorm)]
     for layer in layers:

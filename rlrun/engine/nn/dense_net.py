@@ -102,7 +102,7 @@ class DenseNet:
     def load(self, parameter: Callable[[str], Floats]) -> None:
         """Loads weights and biases by name; each call overwrites the same arrays.
 
-        Weights are stored transposed and contiguous, which makes the small matrix products of acting faster.
+        Weights are stored transposed and contiguous, which speeds up the small matrix products needed for acting.
 
         Args:
             parameter: Function that returns the array of a parameter, given its name.
@@ -111,7 +111,7 @@ class DenseNet:
             layer.load(parameter)
 
     def parameters(self) -> list[tuple[str, Floats]]:
-        """Returns name and array of each (transposed) weight and each bias; the network must have no normalization."""
+        """Returns the name and array of each (transposed) weight and bias; only for networks without normalization."""
         layers = [(layer.name, layer.weight, layer.bias) for layer in self._layers]
         return [pair for name, w, b in layers for pair in ((f"{name}.weight", w), (f"{name}.bias", b))]
 
@@ -125,7 +125,7 @@ class DenseNet:
 class ResidualNet:
     """Linear layer, residual blocks and a final LayerNorm in NumPy, for acting.
 
-    The same layers for learning in torch are in `rlrun.engine.nn.extended_network_module`.
+    The torch version of these layers, for learning, is in `rlrun.engine.nn.extended_network_module`.
 
     Args:
         name: Common prefix of the layers' parameter names.
@@ -171,7 +171,7 @@ class ResidualNet:
 class InvertedResidualNet:
     """Linear layer, residual blocks with batch normalization and a final RMSNorm in NumPy, for acting.
 
-    The same layers for learning in torch are in `rlrun.engine.nn.extended_network_module`.
+    The torch version of these layers, for learning, is in `rlrun.engine.nn.extended_network_module`.
 
     Args:
         name: Common prefix of the layers' parameter names.

@@ -81,7 +81,7 @@ class UsersEncoder(nn.Module):
 
 
 class DenseEncoder(nn.Module):
-    """Encoder of an observation entry without parameters: numbers are unchanged or scaled to 0..1, integers one-hot."""
+    """Parameter-free encoder of an observation entry: numbers are unchanged or scaled to 0..1, integers one-hot."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         super().__init__()
@@ -332,8 +332,8 @@ class ObservationEncoder(nn.Module):
 def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Generator) -> None:
     """Initializes all dense and convolutional layers of a module with orthogonal weights and zero biases.
 
-    All processors compute the same weights: LAPACK's results, whose last digits differ, are computed in float64 and
-    rounded to multiples of 2**-18. Encoders written by users keep their own initialization.
+    The weights are the same on all processors: LAPACK's results, whose last digits depend on the processor, are
+    computed in float64 and rounded to multiples of 2**-18. Encoders written by users keep their own initialization.
     """
     foreign = {part for own in module.modules() if isinstance(own, UsersEncoder) for part in own.modules()}
     for part in module.modules():

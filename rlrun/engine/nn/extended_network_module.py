@@ -148,13 +148,13 @@ class RMSNorm(nn.Module):
 
 
 def inverted_residual_layers(inputs: int, width: int, blocks: int, activation: Activation) -> nn.Sequential:
-    """Creates a linear layer of batch-normalized inputs, followed by inverted residual blocks and a final RMSNorm."""
+    """Creates a linear layer with batch-normalized inputs, followed by inverted residual blocks and a final RMSNorm."""
     first = BatchNormLinear(inputs, width, of_inputs=True, of_outputs=False)
     return nn.Sequential(first, *(InvertedBlock(width, activation) for _ in range(blocks)), RMSNorm(width))
 
 
 def batch_norm_layers(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Sequential:
-    """Creates a multi-layer perceptron with batch normalization of its inputs and before each activation."""
+    """Creates a multi-layer perceptron with batch normalization of its inputs and of each activation's inputs."""
     first, *others = hiddens
     layers = BatchNormLinear(inputs, first, of_inputs=True), ACTIVATIONS[activation]()
     return nn.Sequential(*layers, *mlp(first, others, activation, BatchNormLinear))

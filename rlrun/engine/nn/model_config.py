@@ -290,7 +290,7 @@ class CriticsModelConfig(ModelConfig):
     """Settings of the networks of an actor and its critics (Q functions).
 
     With a recurrent core, a Q function concatenates the core's outputs and the actions, and passes them through further
-    dense layers of the same widths.
+    dense layers of the configured widths.
     """
 
     critic_normalization: Normalization | None = None
@@ -324,6 +324,6 @@ class SoftModelConfig(CriticsModelConfig):
     """Settings of the networks of a stochastic actor and its Q functions, as in SAC.
 
     `log_std_init` only has an effect with `use_sde` (state-dependent exploration, gSDE), since otherwise standard
-    deviations are outputs of the network. Its default is low: gSDE multiplies the noise by all features, so that noise
-    with standard deviation 1 would saturate every action at first.
+    deviations are outputs of the network. Its default is low: gSDE multiplies the noise by all features, so noise with
+    standard deviation 1 would saturate every action at first.
     """

@@ -92,7 +92,7 @@ class NetworkModule(nn.Module):
                 additional inputs are then [S, N, width]. None for all L steps.
 
         Returns:
-            Outputs by name of the head, float32 [S, L, K], or [S, N, K] with `steps`, and the recurrent state after the
+            Outputs by head name, float32 [S, L, K], or [S, N, K] with `steps`, and the recurrent state after the
             last steps.
         """
         rows, length = leaves(inputs["obs"])[0].shape[:2]

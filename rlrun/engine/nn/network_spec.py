@@ -101,7 +101,7 @@ class Head:
     def layer_outputs(self) -> int:
         """Number of outputs of the head's last linear layer, which does not compute log standard deviations.
 
-        For a dueling head these are the numbers from which Q values are computed.
+        In a dueling head, Q values are computed from these outputs.
         """
         return (
             self.outputs
@@ -278,7 +278,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Returns the values that default settings (null) of a network resolve to for the given observations, by name."""
+    """Returns, by name, the values that a network's default settings (null) take for the given observations."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

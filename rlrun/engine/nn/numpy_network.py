@@ -53,7 +53,7 @@ class NumpyNetwork:
 
     @property
     def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
-        """Head name, and (name, activation) of each layer, of a plain MLP; None for other networks."""
+        """For a plain MLP, the head's name and the (name, activation) of each layer; None for other networks."""
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:

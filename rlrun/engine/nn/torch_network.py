@@ -146,7 +146,7 @@ class TorchActingNetwork:
 
 
 class TorchModule:
-    """Callable that runs a torch module on the CPU, from arrays to an array, without gradients.
+    """Callable that runs a torch module on the CPU, without gradients; takes arrays and returns an array.
 
     Args:
         module: Module to copy.

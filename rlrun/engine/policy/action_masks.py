@@ -110,8 +110,8 @@ def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
 def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
     """Returns greedy actions [...]: the allowed action with the largest of the values [..., num_actions] (torch).
 
-    Returns indices instead of masked values: the final observation of an episode may allow no action, yet its value may
-    be a bootstrap target.
+    Indices are returned instead of masked values because the final observation of an episode may allow no action, yet
+    its value may be a bootstrap target.
     """
     return masked_tensor(values, observations).argmax(-1)
 

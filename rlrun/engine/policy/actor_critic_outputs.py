@@ -30,5 +30,5 @@ class ActorCriticOutputs:
 
     @property
     def values_of_rewards(self) -> Tensor:
-        """State values in units of rewards, [S, L]; differs from `values` only if these are normalized."""
+        """State values in units of rewards, [S, L]; they differ from `values` only if `values` are normalized."""
         return self.values

@@ -88,7 +88,7 @@ class Autoregressive(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Returns the parameters of each action component's distribution, given the batch's earlier components.
+        """Returns the parameters of each action component's distribution, given the earlier components in the batch.
 
         The result is [S, L, K] for S sequences of L steps.
         """

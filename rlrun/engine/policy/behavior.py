@@ -255,7 +255,7 @@ class BehaviorPolicy:
         return heads
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of exploration, parameter noise and running episodes, for a checkpoint; no weights."""
+        """Returns the state of exploration, parameter noise and running episodes, for a checkpoint, without weights."""
         state = {**self.exploration.state(), **self.memory.state()}
         noise = self.collector.parameter_noise
         return state if noise is None else {**state, **noise.state()}

@@ -49,7 +49,7 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
 def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
     """Returns a function for the log-probabilities of a policy's actions in the env's units; None if unknown.
 
-    The result is None with parameter noise, noise correlated over steps, and custom exploration strategies.
+    The result is None with parameter noise, noise correlated over steps, or a custom exploration strategy.
     """
     exploration, collector = behavior.exploration, behavior.collector
     if collector.parameter_noise is not None or (collector.recording and collector.recording.replaces_actions):

@@ -59,8 +59,8 @@ class Policy(ABC):
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Draws the random numbers that losses need for S sequences of L steps; returns them as columns for the batch.
 
-        Data-parallel learners draw the columns of the whole minibatch, and divide their S rows; a column with one row
-        is shared by all steps of the minibatch. By default there are no such columns.
+        Data-parallel learners draw the columns of the whole minibatch, and split the S rows among themselves; a column
+        with one row is shared by all steps of the minibatch. By default there are no such columns.
         """
         return {}
 

@@ -59,7 +59,7 @@ class RandomExploration(Exploration):
 
 
 class ZeroNetwork:
-    """Placeholder for a network that outputs zeros for all observations.
+    """Placeholder network that outputs zeros for all observations.
 
     Args:
         num_outputs: K, number of outputs.

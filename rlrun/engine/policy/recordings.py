@@ -27,8 +27,8 @@ class LogProbsAndValues(Recording):
     The columns are `logp` [T, B] and `values` [T + 1, B] for T steps in B env slots.
 
     Values that are not computed at every step come from one pass over the whole fragment. A recurrent network computes
-    all values from its state, including the values of final observations. The bootstrap value after the fragment leaves
-    the recurrent state unchanged.
+    all values from its state, including the values of final observations. Computing the bootstrap value after the
+    fragment does not change the recurrent state.
 
     Args:
         action_space: Action space with the behavior policy's distributions.

@@ -24,7 +24,7 @@ class Acted(NamedTuple):
     Attributes:
         actions: Actions in the policy's own representation, [B, ...].
         log_probs: Log-probabilities of the actions, [B].
-        values: State values by name of their column, each [B]; empty for a policy without a critic.
+        values: State values by column name, each [B]; empty for a policy without a critic.
         state: Recurrent state after the step, [B, S]; None without a core.
     """
 
@@ -39,7 +39,7 @@ class TensorActor:
 
     Args:
         policy: The policy, an actor-critic or an actor, whose class can act on a device (`acts_on_device`).
-        parameters: The learner's flat vector of the policy's parameters, which updates change in place, [P].
+        parameters: The learner's flat vector of the policy's parameters, [P]; updates modify it in place.
 
     Attributes:
         space: Action space on the device.
@@ -129,7 +129,7 @@ class TensorActor:
         return Acted(actions, log_probs, self._values(heads), after)
 
     def values(self, observations: Any, state: Tensor | None, starts: Tensor) -> dict[str, Tensor]:
-        """Returns the state values [N] of N observations, by name of their column; see `act`."""
+        """Returns the state values [N] of N observations, by column name; see `act`."""
         return self._values(self._run(observations, state, starts)[0])
 
     def _run(self, observations: Any, state: Tensor | None, starts: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:

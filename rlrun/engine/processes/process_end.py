@@ -14,7 +14,7 @@ here."""
 
 
 def end_process(error: RlrunError) -> NoReturn:
-    """Ends this process immediately, with the exit code of the given error, which was already printed."""
+    """Ends this process immediately, with the exit code of the given error, which has already been printed."""
     for listener in listeners:
         listener(error)
     os._exit(error.exit_code)

@@ -33,7 +33,7 @@ def leave_note(restarts: int, directories: Sequence[Path]) -> None:
 
     Args:
         restarts: Number of times that the parent may restart this process.
-        directories: Absolute paths of the directories that a restarted process continues, in order.
+        directories: Absolute paths of the directories of the runs that a restarted process resumes, in order.
     """
     if _file is not None and read_note() is None:
         text = "\0".join([str(restarts), *map(str, directories), ""])
@@ -50,6 +50,6 @@ def read_note() -> tuple[int, list[Path]] | None:
 
 
 def directories_to_continue() -> list[Path]:
-    """Directories that this process continues if it replaces a dead one; empty for a command's first process."""
+    """Directories of the runs to resume if this process replaces a dead one; empty for a command's first process."""
     note = read_note()
     return [] if note is None else note[1]

@@ -20,7 +20,7 @@ class SignalInterrupt(KeyboardInterrupt):
 
 
 def listen() -> None:
-    """Installs handlers that raise `SignalInterrupt`, except for signals that the caller ignores, as with `nohup`."""
+    """Installs handlers that raise `SignalInterrupt`, except for signals that are already ignored, as under `nohup`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)

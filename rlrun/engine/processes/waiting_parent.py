@@ -53,7 +53,7 @@ class UnexpectedEnd(Exception):
     `str()` describes how the process ended.
 
     Attributes:
-        code: Exit code of the process; the negative number of the signal that killed it.
+        code: Exit code of the process, or the negated number of the signal that killed it.
     """
 
     def __init__(self, text: str, code: int) -> None:

@@ -82,7 +82,7 @@ def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: s
     Args:
         fragment: Fragment to slice.
         names: Columns to take.
-        rows: Row indices [N + 1]: N steps, and the observation after the last of them, which is taken only from `obs`.
+        rows: Row indices [N + 1]: N steps, and the row after the last step, from which only `obs` is taken.
         slots: Env slots.
     """
     part = SampleBatch()

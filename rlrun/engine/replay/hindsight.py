@@ -206,7 +206,7 @@ class EpisodePlaces:
         lengths[own[t, slot] % ring.rows, numbers[slot]] = since[t, slot] + 1
 
     def around(self, indices: Indices) -> tuple[Indices, Indices]:
-        """Returns, for N steps, the number of stored steps before each and of rows after it, in the same episode.
+        """Returns how many stored steps precede each of N steps, and how many rows follow it, in its episode.
 
         Each step has at least one row after it, since the row after an episode's last step holds its final observation.
 

@@ -39,7 +39,7 @@ def n_step_transitions(
 
     R[t] = sum over j < k of gamma^j r[t + j], with k = min(n_step, steps up to the episode's end).
 
-    A truncated episode bootstraps from its final observation, a terminated one does not.
+    A truncated episode bootstraps from its final observation; a terminated one does not.
 
     Args:
         rewards: Rewards, [T, B].

@@ -42,7 +42,7 @@ class ReplayRatio:
     learning_starts: float
 
     def minibatches(self, stored_steps: int) -> int:
-        """Returns the total number of minibatches that may have been sampled once `stored_steps` steps are stored.
+        """Returns the total number of minibatches allowed by the time `stored_steps` steps are stored.
 
         The number is at most 0 before learning starts.
         """

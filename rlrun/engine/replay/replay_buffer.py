@@ -337,7 +337,7 @@ def checked(
         sampler: Name of the sampler, for messages.
         indices: Indices of the chosen rows.
         weights: Weights of the rows in the loss.
-        expected: Shape that both must have.
+        expected: Shape that indices and weights must have.
         num_rows: Number of rows in the replay buffer's memory.
 
     Raises:

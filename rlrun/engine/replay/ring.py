@@ -301,8 +301,8 @@ class ReplayRing:
     def read(self, indices: Indices, names: Sequence[str]) -> SampleBatch:
         """Reads stored columns at the given indices, without computing n-step returns.
 
-        Invalid entries hold no step: only their `obs` is meaningful, an episode's final observation or the last one
-        before an interruption. The newest row of a worker is invalid too.
+        Invalid entries hold no step; only their `obs` is meaningful: it is an episode's final observation, or the
+        last one before an interruption. The newest row of a worker is invalid too.
 
         Args:
             indices: Flat indices of entries, [...].

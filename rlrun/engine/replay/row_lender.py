@@ -44,8 +44,8 @@ class RowLender:
 
         Returns:
             The columns `LENT` (`obs` has T + 1 rows, the first of which is set), and the indices that can no longer be
-            sampled. None if the rows wrap around, if that fragment was not the last one inserted, or if a column is
-            stored in a different form.
+            sampled. None if the rows wrap around, if the fragment to continue was not the last one inserted, or if a
+            column is stored in a different form.
         """
         streams, loan = self._ring.streams, self._ring.loan
         cursor = streams.shared[worker]

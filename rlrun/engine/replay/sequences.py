@@ -97,7 +97,7 @@ class SequenceReplay:
 
         Raises:
             UsageError: The capacity is too small for a sequence.
-            CheckpointError: The restored recurrent states differ in size.
+            CheckpointError: The restored recurrent states have a different size.
         """
         for inserted in self._ring.insert(worker, fragment):
             if not self._ready.size:

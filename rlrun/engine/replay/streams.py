@@ -202,7 +202,7 @@ class Streams:
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
         """Samples flat indices uniformly with replacement, among the steps that may be sampled.
 
-        The result equals `times` calls that sample `number` indices each.
+        The result equals that of `times` calls that sample `number` indices each.
 
         Args:
             generator: Random generator to sample with.

@@ -37,7 +37,7 @@ MOST_INDICES = 2**32 - 1
 
 
 class TransitionReader:
-    """Draws and reads the transitions of a replay buffer in C, with the same bits as `ReplayRing.draw` and `gather`.
+    """Draws and reads the transitions of a replay buffer in C; bit-identical to `ReplayRing.draw` and `gather`.
 
     Args:
         stores: Storage of each column, by name; all parts are `PlainStore`.
@@ -130,7 +130,7 @@ class TransitionReader:
         return plain and streams.num_workers == 1 and streams.num_indices <= MOST_INDICES
 
     def draw(self, number: int, times: int) -> Indices:
-        """Samples indices of steps uniformly with replacement, at least one of which must be ready."""
+        """Samples indices of ready steps uniformly with replacement; at least one step must be ready."""
         indices: Indices = np.empty(number * times, np.int64)
         self._draw(self._table, self.streams.num_written, number, times, address(indices))
         return indices
@@ -171,7 +171,7 @@ class UnreadMinibatches:
         """Draws and reads the next minibatches.
 
         Args:
-            number: Number of minibatches, at most the remaining ones.
+            number: Number of minibatches, at most the number remaining.
 
         Returns:
             Rows of the minibatches, with their replay `indices` [number * S].

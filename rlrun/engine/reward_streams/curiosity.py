@@ -168,9 +168,9 @@ class IntrinsicCuriosityModule(Novelty):
 
 
 class StateEntropy(Novelty):
-    """State entropy (RE3): rewards from k-nearest-neighbor distances between observations in random features.
+    """State entropy (RE3): rewards from k-nearest-neighbor distances between random features of observations.
 
-    Neighbors are searched within a fragment (rollout). Fragments of more than 1,024 steps are split along time into
+    Neighbors are sought within a fragment (rollout). Fragments of more than 1,024 steps are split along time into
     chunks of 1,024 steps, which are searched separately.
 
     Source:
@@ -262,7 +262,7 @@ class CuriousPolicy(RewardingPolicy):
         seed: Seed of the initial parameters of the networks for intrinsic rewards.
 
     Attributes:
-        novelty_leaves: Encoding of each entry of the observation as an input of these networks.
+        novelty_leaves: Encoding of each observation entry as an input of the networks for intrinsic rewards.
     """
 
     def __init__(

@@ -88,7 +88,7 @@ class RewardStreams:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Declarations of the metrics that intrinsic rewards and costs add to a training's results."""
+        """Declarations of the metrics that intrinsic rewards and costs add to training results."""
         curiosity: tuple[Metric, ...] = ()
         if self.curiosity is not None:
             curiosity = CURIOSITY_METRICS if self.curiosity.kind == "re3" else CURIOSITY_METRICS + NOVELTY_METRICS

@@ -50,7 +50,7 @@ FEWEST_ROWS = 256
 class ActionLog:
     """Actions of a vector env's recent steps, back to at least the start of the longest current episode.
 
-    Older actions are dropped by `trim`, which is called only when the log has doubled since the last time.
+    Older actions are dropped by `trim`, which need only be called when the log has doubled since the last trim.
     """
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ class AgentEpisodes:
 
         Args:
             shown: The step of the policy's agents.
-            infos: Infos of the agents that ended in the step, by slot.
+            infos: Infos of the agents whose episodes ended in the step, by slot.
             current: Number of each world's current episode, [W].
             episodes: Number of evaluated episodes.
         """

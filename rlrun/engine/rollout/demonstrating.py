@@ -122,7 +122,7 @@ def demonstrate_to_set(folder: Path, acts: Acts, env: EnvConfig, episodes: int, 
         The number of steps, and the return of each episode.
 
     Raises:
-        UsageError: The folder has other contents.
+        UsageError: The folder is not empty.
         EnvError: An observation holds NaN or infinite numbers, or an episode does not end.
     """
     require_empty(folder)  # before spending a demonstrator's time

@@ -40,11 +40,11 @@ class LockstepRecorder:
         policy: Name of the policy.
         behavior: The policy that acts.
         length: T, steps in a fragment.
-        max_replay_s: Maximum time in seconds to repeat the actions of the current episodes in a resumed run.
+        max_replay_s: Maximum seconds that a resumed run spends on repeating the actions of the current episodes.
         lenders: By policy, a function that lends memory for fragments; entries may be added later.
 
     Attributes:
-        slots: Number of env slots B, as a dict with the policy's name.
+        slots: Number of env slots B, as a dict whose key is the policy's name.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 
 
 class Stream(NamedTuple):
-    """Consecutive raw rows of one env slot (env's units, not normalized), as arguments for the data set writer."""
+    """Consecutive raw rows of one env slot (not normalized, in the env's units), as arguments for a data set writer."""
 
     slot: int
     rows: Mapping[str, Any]

@@ -85,7 +85,7 @@ class Rollout:
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
-    """Adds a column with the version of the weights that acted to a batch [T, B], unless the batch has one."""
+    """Adds to a batch [T, B] a column with the version of the weights that acted, unless the batch has one."""
     if "weights_version" in batch:
         return batch
     versions = np.empty(batch["valid"].shape, np.int32)

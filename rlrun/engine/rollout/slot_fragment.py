@@ -56,7 +56,7 @@ class PendingSteps:
 
 
 class SlotFragment(ABC):
-    """Base class of a multi-agent fragment while it is recorded, for the agents of one policy.
+    """Base class of multi-agent fragments that are being recorded, for the agents of one policy.
 
     Each agent has one of the B slots in the policy's batch; a fragment covers T steps of the worlds.
 
@@ -121,7 +121,7 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def step_of(self, row: int, slot: int) -> int:
-        """Returns the step of the env, counted from the fragment's start, whose observation is in a slot's row."""
+        """Returns the env step, counted from the fragment's start, whose observation a given row of a slot holds."""
 
     @abstractmethod
     def actions_by_step(self) -> NDArray[Any]:

@@ -49,7 +49,7 @@ class SlotRecorder:
         seeds: Seeds of the worlds' episodes.
         name: Description for messages: the worlds and their worker.
         length: T, steps of the worlds in a fragment.
-        max_replay_s: Maximum time in seconds to repeat the actions of the current episodes in a resumed run.
+        max_replay_s: Maximum seconds that a resumed run spends on repeating the actions of the current episodes.
         names_agents: Whether fragments name the agent and the seed of each row.
         marks_logged: Whether fragments have a column `LOGGED`, for actions not chosen by the policy.
 

@@ -143,7 +143,7 @@ class SlotOwners:
             t: Index of the step within the fragment.
             ended: Mask [B] of the slots whose episode ended.
             owners: The agent in each slot, [B].
-            infos: Infos of the ended agents, by slot.
+            infos: Infos of the agents whose episodes ended, by slot.
         """
         for slot in ended.nonzero()[0].tolist():
             self._agents[t, slot] = owners[slot]

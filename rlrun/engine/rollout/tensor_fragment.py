@@ -30,7 +30,7 @@ class TensorFragment:
     """Memory of a fragment of T steps in B env slots, allocated once and overwritten by the next fragment.
 
     Args:
-        length: T.
+        length: T, steps in the fragment.
         env: The env.
         actor: The policy's acting side.
 
@@ -41,7 +41,7 @@ class TensorFragment:
         starts: Whether an episode begins at the row, [T + 1, B].
         states: Recurrent state before each step and after the last, [T + 1, B, S]; it is not reset at episode starts,
             since the network resets it.
-        noise: Random numbers of the actions, [T, B, num_noise].
+        noise: Random numbers for sampling the actions, [T, B, num_noise].
         actions: Actions in the policy's own representation, [T, B, ...].
         log_probs: Log-probabilities of the actions, [T, B].
         values: State values, [T + 1, B]; None without a critic.
@@ -97,7 +97,7 @@ class TensorFragment:
         return memory if self.values is None else {**memory, "values": self.values}
 
     def of_results(self, step: TensorStep) -> tuple[Memory, Memory]:
-        """Returns the tensors that `record` reads and writes, and the results of a step that are passed to it."""
+        """Returns the tensors that `record` reads and writes, and the results of a step to pass to `record`."""
         memory = {
             "row": self.row,
             "rewards": self.rewards,
@@ -135,8 +135,9 @@ class TensorFragment:
     def finals(self, actor: TensorActor, missing_final: MissingFinal) -> tuple[dict[str, Any], Tensor, Tensor]:
         """Returns the final observations of truncated episodes, the column `valid`, and the column `truncateds`.
 
-        With `missing_final: drop`, steps without a final observation are left out, and the observation before such a
-        step counts as the final observation of the previous step. The host waits for the number of final observations.
+        With `missing_final: drop`, a truncated step whose final observation is missing is not valid, and the step
+        before it counts as truncated instead, with the observation in between as its final one. The host waits for the
+        number of final observations.
 
         Returns:
             A dict for `final_values`, and two columns [T, B].
@@ -157,7 +158,7 @@ class TensorFragment:
         return found, ~missing, self.truncateds | before
 
     def only_first_episodes(self) -> Tensor:
-        """Truncates first episodes that have not ended; returns the mask [T, B] of the steps in first episodes."""
+        """Truncates each slot's first episode if it has not ended; returns the mask [T, B] of first episodes' steps."""
         before = self.ends.cumsum(0) - self.ends.long()
         first: Tensor = before == 0
         cut_off = first[-1] & ~self.ends[-1]
@@ -166,13 +167,13 @@ class TensorFragment:
         return first
 
     def episodes(self) -> list[Episode]:
-        """Returns the episodes that ended in the fragment, in the order of their ends."""
+        """Returns the episodes that ended in the fragment, in the order in which they ended."""
         rows, slots = self.ends.cpu().numpy().nonzero()
         returns, lengths = self._returns.cpu().numpy()[rows, slots], self._lengths.cpu().numpy()[rows, slots]
         return [*map(Episode, returns.tolist(), lengths.tolist())]
 
     def first_not_finite(self) -> str:
-        """Describes the first number of the fragment that is not finite; waits for the device."""
+        """Describes where the fragment's first NaN or infinite number is; waits for the device."""
         parts = {
             "rewards": self.rewards,
             **{f"observations {name}".strip(): own for name, own in named_leaves(self.obs)},
@@ -193,7 +194,7 @@ def decide(actor: TensorActor, memory: Memory, observations: TensorTree) -> list
         observations: Raw observations, a tree of [B, ...].
 
     Returns:
-        The env's actions, [B, ...], as the only entry of a list.
+        A list whose only entry is the actions for the env, [B, ...].
     """
     row, slots = memory["row"], memory["slots"]
     seen = {"obs": observations, "starts": slots["starts"], "states": slots["state"]}
@@ -207,11 +208,11 @@ def decide(actor: TensorActor, memory: Memory, observations: TensorTree) -> list
 
 
 def record(memory: Memory, given: Memory) -> list[Tensor]:
-    """Writes the results of the current step into its row, updates the sums of episodes, and advances to the next step.
+    """Writes the current step's results to its row, updates the episodes' running sums, and advances to the next step.
 
     Args:
         memory: Tensors of a fragment, changed in place: `TensorFragment.of_results`.
-        given: Results of the step: `TensorFragment.of_results`.
+        given: Results of the step, as `TensorFragment.of_results` returned them.
 
     Returns:
         An empty list.

@@ -65,13 +65,13 @@ class TensorWorkerConfig(WorkerConfig):
 class TensorRolloutWorker:
     """Rollout worker that steps an env of tensors with a policy on the same device; its columns are tensors.
 
-    All rows are steps, since the env resets a slot in the step that ends an episode. A step that truncates an episode
-    has the value of its final observation in the column `final_values` [T, B]. The columns are valid until the next
-    fragment.
+    All rows are steps, since the env resets a slot in the step that ends an episode. For a step that truncates an
+    episode, the column `final_values` [T, B] holds the value of the episode's final observation. The columns are valid
+    until the next fragment.
 
     If episodes share seeds (`episodes_per_seed` above 1, as for groups of episodes), each fragment starts new episodes,
     with equal seeds in consecutive slots. Only steps of a slot's first episode are valid, and an episode that is longer
-    than the fragment is truncated at its end.
+    than the fragment is truncated at the fragment's end.
 
     Args:
         config: Settings of the worker.

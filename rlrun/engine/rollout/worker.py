@@ -38,7 +38,7 @@ class Orders:
     """Message to rollout workers with new weights or env keyword arguments; omitted parts stay unchanged.
 
     Attributes:
-        weights: By policy, new weights, or frozen opponents that act in place of the policy.
+        weights: For each policy, its new weights, or the frozen opponents that act in its place.
         env_kwargs: Keyword arguments with which a curriculum recreates each env at its next episode; None for no
             change.
     """
@@ -72,7 +72,7 @@ class Worker(Protocol):
         ...
 
     def place(self) -> Any:
-        """Returns the worker's state after a fragment, with which a replacement resumes if the worker is lost.
+        """Returns the worker's state after a fragment; if the worker is lost, a replacement resumes from this state.
 
         Instead of a long log, the state may hold a `LogTail` with only the new rows.
         """

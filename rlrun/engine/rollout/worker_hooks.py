@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class WorkerHooks:
     """Calls users' hooks for the steps, episodes and fragments of a rollout worker.
 
-    After each fragment, hooks are called for the steps of one env slot after another, in order of time within a slot.
+    After each fragment, hooks are called for the steps of one env slot after another, each slot's in chronological
+    order.
 
     Args:
         config: Settings of the worker.

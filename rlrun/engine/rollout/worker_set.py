@@ -39,7 +39,7 @@ class StartedWorkers(Protocol):
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env keyword arguments, used from the next request on, to all workers or to one.
+        """Sends all workers, or one, new weights or env keyword arguments, which take effect from the next request on.
 
         An object that is sent several times is stored only once in Ray.
         """
@@ -59,9 +59,9 @@ class StartedWorkers(Protocol):
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for until a fragment arrives, and the deadline of the wait.
+        """Returns the Ray references to wait on for the next fragment, and the deadline of the wait.
 
-        One finished reference suffices.
+        The wait is over as soon as any one of the references is ready.
         """
         ...
 
@@ -154,8 +154,8 @@ class WorkerSet:
     def keep_states(self) -> None:
         """Makes remote workers send their state with each fragment, so that a restart continues exactly.
 
-        With synchronous rollouts, results are then the same as without the failure. Must be called before the workers
-        start; has no effect without remote workers.
+        With synchronous rollouts, results are then the same as if no worker had failed. Must be called before the
+        workers start; has no effect without remote workers.
         """
         if not self.num_workers:
             return

@@ -29,8 +29,8 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 def main_settings(model: type[ConfigModel]) -> list[str]:
     """Returns the names of an algorithm's most important settings, in the order of its config's fields.
 
-    These are the first settings that the config class declares itself, except sections, and the inherited settings in
-    `MAIN_SETTINGS`.
+    These are the inherited settings in `MAIN_SETTINGS`, and the first few settings, not counting sections, that the
+    config class itself declares.
     """
     own = [
         name
@@ -46,7 +46,7 @@ def commented_yaml(model: type[ConfigModel], names: Collection[str] | None = Non
     """Formats fields of a config class as YAML, with defaults and with docstrings as comments.
 
     Parsing the text gives the defaults. A required field has no default and is commented out. Settings that the class
-    fixes are comments at the end, with their values and reasons.
+    fixes are listed in comments at the end, with their values and the reasons.
 
     Args:
         model: The config class.

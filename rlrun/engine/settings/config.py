@@ -314,7 +314,7 @@ def config_in(annotation: Any) -> type[ConfigModel] | None:
 def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
     """Class decorator that overrides the defaults of inherited settings, with validation.
 
-    A mapping for a section changes only those keys of the section's inherited default.
+    A mapping for a section changes only the keys that it names; the section's other defaults are inherited.
 
     Examples:
         >>> class Rung(ConfigModel):

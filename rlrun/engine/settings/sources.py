@@ -21,7 +21,7 @@ _IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_]\w*(\.\w+)*):[A-Za-z_]")
 def note(name: str) -> None:
     """Notes the digest of a module from which an object has been imported, unless the module is an installed one.
 
-    Modules that it imports are ignored.
+    Modules that this module imports in turn are ignored.
     """
     if digest := _digest(sys.modules[name]):
         OWN_SOURCES[name] = digest
@@ -37,13 +37,13 @@ def sources_of(settings: Any) -> dict[str, str]:
 
 
 def changed_files(recorded: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the files of the modules that differ from those whose digests a checkpoint recorded."""
+    """Returns the files of the modules whose digests differ from those recorded in a checkpoint."""
     changed = [name for name, digest in recorded.items() if OWN_SOURCES.get(name, digest) != digest]
     return tuple(str(_file(sys.modules[name])) for name in changed)
 
 
 def named_modules(settings: Any) -> Iterator[str]:
-    """Yields the modules of all import paths in settings (plain data); keys name hooks and opponents."""
+    """Yields the modules of all import paths in settings (plain data), also in keys, which name hooks and opponents."""
     if isinstance(settings, Mapping):
         settings = [*settings, *settings.values()]
     if isinstance(settings, list | tuple):
@@ -54,7 +54,7 @@ def named_modules(settings: Any) -> Iterator[str]:
 
 
 def is_installed(path: str | Path) -> bool:
-    """Whether a file or folder belongs to Python itself or to an installed package, also behind symbolic links."""
+    """Whether a file or folder belongs to Python itself or an installed package, even if reached by symbolic links."""
     return _is_below_installed(Path(path)) or _is_below_installed(Path(path).resolve())
 
 

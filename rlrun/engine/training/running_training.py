@@ -37,7 +37,7 @@ class RunningTraining:
         announce: Callback for warnings about probable mistakes.
         env_slots: Number of envs of all workers together.
         actions: Whether policies act greedily or sample, in evaluations.
-        execution: Function that converts networks for evaluations to another implementation; None for NumPy.
+        execution: Function that converts networks to another implementation for evaluations; None for NumPy.
         agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
         league: Frozen opponents in a multi-agent world; None if there are none.
         curriculum: User's function that changes the envs' keyword arguments; None if there is none.
@@ -182,7 +182,7 @@ class RunningTraining:
             self.workers.started.order(Orders(self.league.lineups()))
 
     def act_with_current_weights(self) -> None:
-        """Makes the policies that act in this process use the latest weights, including frozen opponents."""
+        """Makes the policies that act in this process, including frozen opponents, use the latest weights."""
         for acting in self.acting.values():
             acting.refresh()
         if self.league is not None:

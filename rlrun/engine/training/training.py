@@ -97,7 +97,7 @@ class Training:
 
     @property
     def running(self) -> RunningTraining:
-        """Started training with its workers, learners and dataflow; the first access starts these."""
+        """The running training, with its workers, learners and dataflow; the first access starts these."""
         return self.start()
 
     @property

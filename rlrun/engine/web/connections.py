@@ -57,7 +57,7 @@ class Connections:
 
     Args:
         most: Maximum number of open connections.
-        header_s: Time limit in seconds of each connection for the header of its first request.
+        header_s: Time limit in seconds for the header of each connection's first request.
     """
 
     def __init__(self, most: int, header_s: float) -> None:

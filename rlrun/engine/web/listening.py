@@ -34,7 +34,7 @@ class Listening:
         most_body_bytes: Maximum length of a request's body in bytes.
         most_requests_per_s: Maximum mean rate of requests of one client address.
         most_connections: Maximum number of open connections; those without a token share at most half of them.
-        header_s: Time limit in seconds of a new connection for the header of its first request.
+        header_s: Time limit in seconds for the header of a new connection's first request.
 
     Raises:
         UsageError: Other machines could send requests without a token, or there is a key without a certificate.

@@ -30,8 +30,8 @@ class LoopWorlds:
     """`VectorWorld` that steps W multi-agent envs (worlds) in a Python loop, with observations in preallocated arrays.
 
     Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
-    only the rewards, the shape and dtype of observations, and the type of true termination and truncation flags are
-    checked.
+    only the rewards, the shape and dtype of observations, and the type of termination and truncation flags that are
+    true are checked.
 
     A reward that an agent receives before its first observation is credited in the step of that observation. A reward
     after the agent's end is discarded and counted, since it does not belong to a later agent with the same id. An agent

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class OneAgentWorlds:
     """Adapter from a vector env to a `VectorWorld` of B single-agent worlds.
 
-    Each step overwrites the returned objects.
+    Each step overwrites the objects that the previous one returned.
 
     Args:
         env: The adapted vector env.

@@ -37,7 +37,7 @@ class Seat:
 
 
 class PolicySlots:
-    """Slots of one policy's agents, B = W * K in W worlds, ordered by world: assigns agents, and holds their data.
+    """Assigns one policy's agents to slots (B = W * K in W worlds, ordered by world), and holds the agents' data.
 
     Args:
         policy: Name of the policy.

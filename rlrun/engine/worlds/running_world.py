@@ -119,7 +119,7 @@ class RunningWorld:
 
     @watched_env_call(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Sequence[Any]], closely: bool) -> None:
-        """Steps the world and writes the result to its agents' slots, which the caller has cleared.
+        """Steps the world and writes the result to its agents' slots, which the caller must have cleared.
 
         Args:
             actions: Actions of the K slots that each policy has in the world, by policy.

@@ -21,7 +21,7 @@ Info = Mapping[str, Any]
 
 
 class WorldStep(NamedTuple):
-    """Result of a world's step by agent id.
+    """Result of a world's step, with entries by agent id.
 
     Agents without entries have no observation and a reward of 0, and stay alive.
 

@@ -82,8 +82,8 @@ class WrappedWorld(World):
 class AgentIndicator(WrappedWorld):
     """World wrapper that adds a one-hot agent id to observations, so that agents of a shared policy act differently.
 
-    The one-hot vector encodes the index among N `possible_agents`, with zeros for other agents. It is appended to a 1-d
-    Box, or added to a Dict under the key `agent`.
+    The one-hot vector encodes the agent's index among N `possible_agents`; it is all zeros for other agents. It is
+    appended to a 1-d Box, or added to a Dict under the key `agent`.
 
     Raises:
         EnvironmentUnusable: Observations are neither a 1-d Box nor a Dict, or already have the key `agent`.

@@ -285,7 +285,7 @@ class Ranking:
 
 
 def ranked(evaluations: Sequence[PolicyEvaluation]) -> Ranking:
-    """Ranks policies by their estimated values; their evaluations used the same episodes, gamma and seed."""
+    """Ranks policies by their estimated values; all evaluations must have used the same episodes, gamma and seed."""
     for estimator in RANKED_BY:
         rows = [evaluation.judged_by(estimator) for evaluation in evaluations]
         estimates = [row.estimate for row in rows if row is not None and row.estimate is not None]

@@ -268,7 +268,7 @@ def _object_store_bytes() -> int:
 def why_no_kernels_on_nodes() -> str:
     """Reason why a node of the Ray cluster cannot run rlrun's C code for network updates (kernels); "" if all can.
 
-    The reason names the node. Nodes that have not compiled the C code yet compile it, all at the same time.
+    The reason names the node. Nodes that have not yet compiled the C code do so now, all at the same time.
     """
     import ray
     from ray.exceptions import RayError

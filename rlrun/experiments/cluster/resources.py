@@ -239,7 +239,7 @@ def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
     """Number of CPUs for a private Ray: the maximum of the machine's cores and the largest trial's CPUs.
 
     Args:
-        trials: The trials that will run; each fits the machine.
+        trials: The trials that will run; each of them must fit on the machine.
         cores: The machine's cores.
     """
     return float(max([cores, *(math.ceil(TrialResources.of(trial).total_cpus) for trial in trials)]))

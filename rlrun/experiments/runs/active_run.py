@@ -223,7 +223,7 @@ class ActiveRun:
             self.stop_for(error)
 
     def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
-        """Sets a failed trial that is about to restart to INTERRUPTED, so that the run can be resumed."""
+        """Marks a failed trial as INTERRUPTED before its restart, so that the run can be resumed."""
         if self.directory.record(trial).status == "ERROR":
             with self.stopping_when_full():
                 self.directory.mark(trial, "INTERRUPTED")

@@ -210,7 +210,7 @@ class CopyOwner:
             raise UsageError(f"cannot reach storage {self.uri}: {error}") from error
 
     def note_content(self, run: Path) -> None:
-        """Records in a run's directory that the copy has the same content while this process owns the copy."""
+        """Records in a run's directory that, as long as this process owns the copy, the copy has the same content."""
         write_file(run / SEEN_FILE, "\n".join((*self._seen, self._name)).encode())
 
     def _claim(self) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunMeasuring:
-    """Event: measurements for an experiment's settings ``auto`` are about to start; they take up to two minutes.
+    """Event: measurements for an experiment's ``auto`` settings are about to start; they take up to two minutes.
 
     Attributes:
         experiment: Name of the experiment.
@@ -39,7 +39,7 @@ class RunMeasuring:
 
 @dataclass(frozen=True)
 class RunMeasured:
-    """Event: settings ``auto`` have been measured; the run's numbers of workers and envs now depend on this machine.
+    """Event: ``auto`` settings have been measured; the run's numbers of workers and envs now depend on this machine.
 
     Attributes:
         experiment: Name of the experiment.

@@ -206,7 +206,7 @@ class RunUpload:
 def owned(
     directory: RunDirectory, lost: Callable[[RunTakenOver], object] = end_without_copy
 ) -> Iterator[CopyOwner | None]:
-    """Context manager in which this process owns a run's copy in remote storage; None for runs without a copy.
+    """Context manager in which this process owns a run's copy in remote storage; yields None if there is no copy.
 
     Args:
         directory: The run's directory.

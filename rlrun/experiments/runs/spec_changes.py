@@ -30,7 +30,7 @@ class SpecChanges:
     Attributes:
         longer: Stop criteria whose values have increased.
         without_rows: Changed settings that do not affect result rows.
-        with_rows: All other changed settings, with which the run cannot continue.
+        with_rows: All other changed settings, which prevent the run from continuing.
     """
 
     longer: tuple[Difference, ...]
@@ -46,8 +46,8 @@ class SpecChanges:
 def spec_changes(run: RunDirectory, experiment: Experiment) -> SpecChanges:
     """Compares the spec of an existing run with an experiment.
 
-    For settings ``auto``, the run's measured numbers are used. Schedules that end at ``end`` count as equal if they
-    differ only because the run's length does.
+    For settings with the value ``auto``, the numbers measured in the run are used. Schedules that end at ``end`` count
+    as equal if they differ only in the run's length.
 
     Args:
         run: The run.

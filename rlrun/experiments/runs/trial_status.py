@@ -13,7 +13,7 @@ trial.json)."""
 
 
 def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
-    """Derives the status of a trial from its record and from which processes are running.
+    """Derives the status of a trial from its record and the processes that are running.
 
     In a resumed run, a trial that is still waiting for resources counts as PENDING, although its record holds the
     status from before the resume.
@@ -35,7 +35,7 @@ def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Sta
 
 
 def is_complete(status: Status) -> bool:
-    """Whether a trial has ended by a stop criterion or by a scheduler."""
+    """Whether a trial was ended by a stop criterion or a scheduler."""
     return status == "TERMINATED"
 
 

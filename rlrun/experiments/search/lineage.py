@@ -103,7 +103,7 @@ class Lineage:
         append_line(self.run / LINEAGE_FILE, json.dumps(asdict(generation), allow_nan=False).encode())
 
     def keep_checkpoint(self, trial: str, generation: int, checkpoint: Path) -> None:
-        """Preserves a member's checkpoint at a generation by hard links to its files, for copying by other members."""
+        """Preserves a member's checkpoint at a generation, using hard links, so that other members can copy it."""
         kept = self.checkpoint(trial, generation)
         if kept.is_dir():
             return

@@ -23,7 +23,8 @@ Standing = tuple[str, float, float]
 def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
     """Restores the scheduling rule of a run (ASHA, PBT, ...) from the run's files.
 
-    Trials that the rule has stopped, or would stop next, are recorded as ended and removed from the run.
+    Trials that the rule has stopped, or would stop based on their results so far, are recorded as ended and removed
+    from the run.
 
     Returns:
         The rule (None if there is no scheduler), and each trial's metric at each rung that the trial has reached.

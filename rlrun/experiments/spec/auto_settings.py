@@ -32,7 +32,7 @@ LEAST_FRAGMENT_LENGTH = 32
 
 @dataclass(frozen=True)
 class WithoutAuto:
-    """Spec entry without the settings whose value is ``auto``, which therefore have their defaults for now.
+    """Spec entry without the settings whose value is ``auto``, so that these settings have their defaults for now.
 
     Attributes:
         entry: The entry.

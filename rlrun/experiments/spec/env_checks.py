@@ -55,9 +55,9 @@ def check_env(
 ) -> tuple[Section[EnvConfig], tuple[str, ...]]:
     """Validates the env of an entry, and that policies support its actions; creates the env unless `learns` is None.
 
-    `learns` are the entry's policies. A missing `env` is a mistake unless `may_be_missing` is set (for offline
-    algorithms). Even then, the env is required if an earlier stage is to record the data, because the spaces of a data
-    set that does not exist yet are unknown.
+    The argument `learns` holds the entry's policies. A missing `env` is a mistake unless `may_be_missing` is set (for
+    offline algorithms). Even then, the env is required if an earlier stage is to record the data, because the spaces of
+    a data set that does not exist yet are unknown.
 
     Returns:
         The checked section, and warnings about agents that do not exist in the env.
@@ -123,7 +123,7 @@ def _unmatched_patterns(learns: Policies, agents: Sequence[str]) -> list[str]:
 
 
 def action_mistakes(env: EnvConfig, learns: Policies, spaces: Mapping[str, Spaces]) -> list[Mistake]:
-    """Reports algorithms that do not support an env's actions as mistakes.
+    """Reports a mistake for each algorithm that does not support an env's actions.
 
     Args:
         env: The env or world.

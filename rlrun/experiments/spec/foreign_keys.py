@@ -75,7 +75,7 @@ def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[
 
 
 def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:
-    """Finds other libraries' or misspelled keys in a spec entry, such as `run` if the key `algorithm` is missing.
+    """Finds misspelled keys and other libraries' keys in a spec entry, such as `run` if `algorithm` is missing.
 
     Args:
         entry: The entry.

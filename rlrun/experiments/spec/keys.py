@@ -78,7 +78,7 @@ def unknown_policy_keys(
 
 
 def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -> Mistake:
-    """Extends the message about a key unknown in the shared `config` by the names of the policies that have the key.
+    """Adds the names of policies that have a key to the message that the key is unknown in the shared `config`.
 
     Args:
         mistake: The mistake.

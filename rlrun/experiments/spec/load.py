@@ -60,7 +60,7 @@ def load_experiments(
 
     Raises:
         SpecError: The files or overrides contain mistakes; the error lists all of them.
-        EnvironmentUnusable: All is valid, but a package that an env needs is missing.
+        EnvironmentUnusable: The files are valid, but a package that an env needs is missing.
         UserCodeError: A user's module raises an exception while it is imported.
     """
     documents: list[Document] = []
@@ -100,7 +100,7 @@ def parse_experiments(
 
     Raises:
         SpecError: The data contain mistakes; the error lists all of them.
-        EnvironmentUnusable: All is valid, but a package that an env needs is missing.
+        EnvironmentUnusable: The data are valid, but a package that an env needs is missing.
         UserCodeError: A user's module raises an exception while it is imported.
     """
     document = _experiments_of(Document(_plain(data)))

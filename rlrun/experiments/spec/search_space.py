@@ -68,7 +68,8 @@ class SearchSpace:
     def probes(self) -> Iterator[tuple[Location, Any]]:
         """Yields test values that the setting must accept, each with its location within the search space.
 
-        The test values are all choices, or else both bounds and a value between them, located at the space itself.
+        For a list of choices, these are all of them. For other spaces, they are the bounds, and a value between them
+        whose location is that of the space itself.
         """
         name, arguments = self.kind.name, self.arguments
         if not self.kind.parameters:
@@ -120,7 +121,7 @@ def multiples(low: float, high: float, q: float) -> tuple[int, int]:
 
 
 def multiple(k: int, q: float) -> float:
-    """Multiple k * q of the quantization step q: an integer if q is one, otherwise free of floating-point noise."""
+    """Multiple k * q of the quantization step q: an integer if q is an int, else without floating-point noise."""
     return k * q if isinstance(q, int) else float(f"{k * q:.12g}")
 
 

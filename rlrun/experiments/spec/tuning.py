@@ -184,7 +184,7 @@ class _Limited(_Timed, _RankingSettings):
 
 
 class AshaConfig(_Limited):
-    """Settings for asynchronous successive halving (ASHA): a trial that is not among the best at a rung stops."""
+    """Settings for asynchronous successive halving (ASHA): at each rung, a trial stops if it is not among the best."""
 
     grace_period: PositiveFloat | None = None
     """First rung, in units of `time_attr`; no trial stops before it. null for `max_t / reduction_factor**2`."""

@@ -15,7 +15,7 @@ _TICK_S = 0.001
 
 
 def failure_of_altered_process(error: Exception, directory: Path | None = None) -> TrainingFailed | None:
-    """Creates the failure of a trial if its env or other code changed process state or removed files; else None.
+    """Failure of a trial whose env or other code changed process state or removed files; None if nothing changed.
 
     The failure lists what has changed, which probably caused the exception.
 

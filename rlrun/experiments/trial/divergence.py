@@ -60,7 +60,7 @@ class DivergenceGuard:
         }
 
     def refuse_divergence(self, result: Mapping[str, Any], spec: dict[str, Any], failed: Path) -> None:
-        """Raises `Diverged` on NaN or infinity, after saving the parameters from before the iteration as a checkpoint.
+        """Raises `Diverged` on NaN or infinity, after saving the parameters from before the iteration to a checkpoint.
 
         Args:
             result: Result of the iteration.

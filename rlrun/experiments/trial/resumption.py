@@ -42,9 +42,9 @@ class Resumption:
         skipped: Newer checkpoints that could not be used.
         rows_cut: Number of removed result rows from later iterations, which are computed again.
         env_slots_restarted: Number of envs that had to begin a new episode.
-        other_executor: Whether updates that were compiled now run uncompiled, because the user allowed it.
+        other_executor: Whether updates that used to be compiled run uncompiled now, because the user allowed it.
         other_kernels: Whether the updates' compiled kernels, the processor or the BLAS library have changed.
-        changed_files: Changed files of the user's own modules that the settings name.
+        changed_files: Files that have changed in those of the user's own modules that the settings name.
         crash: Message about the previous process if it ended without an exception and an env may be the cause; else "".
         unsaved: Clauses that name the parts of the state which the checkpoint lacks.
         damage: Sentences that describe damage to the results so far, and how it was repaired.

@@ -77,7 +77,7 @@ class TrialRecord:
         network: Description of the network's inputs, line by line; empty before the `Training` is built.
         pid: Id of the process that runs the trial; None if none does.
         host: Machine of that process; "" if there is no process.
-        notes: Messages for the user during the trial, such as why NumPy does not compute the updates.
+        notes: Messages for the user during the trial, such as the reason why the updates are not computed with NumPy.
         output: Path of the data set that the trial has begun to write; None if there is none.
     """
 

@@ -71,8 +71,8 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
         is_last: Whether this iteration is the trial's last.
 
     Returns:
-        Metrics for the iteration's result, and {} for a trial without evaluations. If no evaluation is due, all are
-        None, and those of infos, whose names only episodes show, are left out.
+        Metrics for the iteration's result; {} for a trial without evaluations. If no evaluation is due, all metrics are
+        None, except that metrics from infos are left out, since their names are known only from episodes.
     """
     evaluation = trial.evaluation
     if evaluation is None:

@@ -82,7 +82,7 @@ class TrialJournal:
         self._best = {metric: best_value([{metric: best}, row], metric) for metric, best in self._best.items()}
 
     def begin_checkpoint(self, iteration: int, content: Callable[[], Content], generation: int) -> None:
-        """Starts an asynchronous checkpoint, after its result rows are on disk and before trial.json refers to it.
+        """Starts an asynchronous checkpoint, which syncs the result rows to disk first and writes trial.json last.
 
         Args:
             iteration: The last completed iteration.

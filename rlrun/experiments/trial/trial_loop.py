@@ -192,7 +192,7 @@ class TrialLoop:
         return self.checkpoints.newest
 
     def finish(self, reason: str) -> None:
-        """Ends the trial before a stop criterion is reached, for example by a scheduler's decision.
+        """Ends the trial before it reaches a stop criterion, for example because a scheduler decided so.
 
         Args:
             reason: The reason, recorded in trial.json.

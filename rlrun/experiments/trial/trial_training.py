@@ -82,7 +82,7 @@ def record_to(training: Training, output: Path, *, begun: str | None, from_start
 
 
 def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:
-    """Replaces a `Training` with one with other settings, which continues the counts of iterations and seconds.
+    """Replaces a `Training` with one that has other settings and continues the counts of iterations and seconds.
 
     Args:
         training: The running `Training`, whose update executor (NumPy, torch or compiled) the new one keeps.

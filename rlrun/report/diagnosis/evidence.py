@@ -186,10 +186,10 @@ class Evidence:
 
     @property
     def has_learned(self) -> bool:
-        """Whether the best return is above the baseline by a standard deviation of the random policy's returns.
+        """Whether the best return exceeds the baseline by over a standard deviation of the random policy's returns.
 
         If no episode of the random policy is that good, for example because a few very low returns raise the deviation,
-        a return close to its best episode is enough.
+        a return close to that of the random policy's best episode is enough.
         """
         if self.random is None:
             return self.best > self.baseline

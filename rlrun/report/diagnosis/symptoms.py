@@ -318,9 +318,9 @@ def _value_bounds(one: Evidence) -> tuple[float, float] | None:
 def largest_value(largest_return: float, length: float, gamma: float) -> float:
     """Largest discounted sum of rewards that is possible given bounded episode returns.
 
-    A truncated episode is valued as if it continued. In the worst case, an endless sequence of episodes pays each
-    return in its first step: the sum over k of R gamma^(k L) is R / (1 - gamma^L). Without discounting there is no such
-    bound, and the result is R.
+    A truncated episode is valued as if it continued. In the extreme case, each episode of an endless sequence pays its
+    whole return in its first step: the sum over k of R gamma^(k L) is R / (1 - gamma^L). Without discounting there is
+    no such bound, and the result is R.
 
     Args:
         largest_return: R, the largest return of an episode; with the smallest return, the result is the smallest sum.

@@ -89,7 +89,7 @@ def _still(config: AlgorithmConfig) -> dict[str, Any]:
 def metrics_of(result: EvaluationResult) -> dict[str, float]:
     """Metrics of an evaluation, each under two names: as named in training, and with the prefix ``evaluation/``.
 
-    Numbers of infos have only the second name, since gates also judge training's own ``info/<name>``.
+    Metrics from infos have only the second name, since ``info/<name>`` is a metric of training, which gates judge too.
     """
     values = {
         "episode_return_mean": result.mean,

@@ -70,7 +70,7 @@ def regress(
 
     Raises:
         UsageError: If no experiment of a chain has `expect`, or one uses a searcher; raised before anything runs.
-        Interrupted: If the user interrupted.
+        Interrupted: If the user interrupted the runs.
         DiskFull: If the disk is full, which ends all trials.
         RayEnded: If Ray ended before all experiments had finished.
     """
@@ -240,7 +240,7 @@ def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control:
 
 
 def with_local_data(experiments: Sequence[Experiment], runs_dir: Path, *, resume: bool = False) -> list[Experiment]:
-    """Copies experiments, moving the data sets that one stage records and a later stage reads to `runs_dir`.
+    """Copies experiments so that data sets recorded by one stage and read by a later one are stored in `runs_dir`.
 
     Each data set gets an unused name there, unless a run that is resumed has recorded it.
 

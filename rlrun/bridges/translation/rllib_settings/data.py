@@ -88,13 +88,13 @@ def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def rows(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts `train_batch_size` to rows of a minibatch; for Decision Transformer, from steps to windows of steps."""
+    """Converts `train_batch_size` to rows per minibatch; for Decision Transformer, steps become windows of steps."""
     return minibatch_rows(foreign)
 
 
 @conversion
 def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the length of an iteration to SGD steps: from a number of rows, or for CRR from a pass over the data."""
+    """Converts the length of an iteration, which is a number of rows (CRR: a pass over the data), to SGD steps."""
     if seconds_of_iteration(foreign):
         return OMIT
     if foreign.algorithm == "CRR":
@@ -149,7 +149,7 @@ def inverse(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def baseline(foreign: ForeignSettings, key: str, value: Any) -> str:
-    """Converts how CRR estimates a state's value for advantages: `expectation` becomes `mean`, which is exact."""
+    """Converts CRR's state value in advantages: `expectation` becomes `mean`, exact for Discrete actions."""
     return "mean" if value == "expectation" else str(value)
 
 

@@ -14,7 +14,7 @@ conversion = Conversions()
 
 @conversion
 def learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts RLlib's `lr`; omitted if there is `lr_schedule`, which has precedence."""
+    """Converts RLlib's `lr`; omits it if `lr_schedule` is set, which takes precedence."""
     return OMIT if foreign.get("lr_schedule") is not None else value
 
 
@@ -71,7 +71,7 @@ def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def penalty_of_ppo(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the initial weight and the target of PPO's KL penalty; omitted if the weight is 0."""
+    """Converts the initial weight and the target of PPO's KL penalty; omits both if the weight is 0."""
     return {"coeff": value, "target": foreign.get("kl_target", 0.01)} if value else OMIT
 
 

@@ -27,7 +27,7 @@ def batch_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the fragment length in steps per env; omitted if rlrun derives it from the batch size instead."""
+    """Converts the fragment length in steps per env; omits it if rlrun derives it from the batch size instead."""
     steps = fragment_steps(foreign)
     if foreign.algorithm in ("PPO", "DDPPO", "PG") or not foreign.has("rollout_fragment_length"):
         fits = foreign.algorithm == "PPO" and steps is not None
@@ -59,7 +59,7 @@ def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def gpus(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the number of GPUs; two or more also set as many learner processes. RLlib's fake GPUs are ignored."""
+    """Converts the number of GPUs; from 2 on, also sets as many learner processes. RLlib's fake GPUs are ignored."""
     if value == "gpu" or value is True:
         value = 1
     if not value or foreign.get("_fake_gpus"):

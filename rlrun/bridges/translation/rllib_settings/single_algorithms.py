@@ -49,7 +49,8 @@ def ranked_returns(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def minibatches_of_games(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Converts AlphaZero's passes over a batch to minibatches per env step.
 
-    In RLlib, these passes follow each round of sampling, in which every env of every worker steps one fragment.
+    In RLlib, these passes follow each round of sampling, in which every env of every worker takes the steps of one
+    fragment.
     """
     passes, size = int(foreign.get("num_sgd_iter")), int(foreign.get("sgd_minibatch_size"))
     return round_off(passes * int(value) / min(size, int(value)) / steps_of_round(foreign))
@@ -164,7 +165,7 @@ def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits MBMPO's number of workers, its tasks in RLlib; in rlrun, each network of the ensemble is a task."""
+    """Omits MBMPO's number of workers: in RLlib each worker is a task, in rlrun each network of the ensemble."""
     members = int(foreign.section("dynamics_model")["ensemble_size"])
     if value != members:
         foreign.tell(
@@ -175,7 +176,7 @@ def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def imagined_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts MBMPO's envs per worker to envs, imagined episodes per task, and steps between fits of the ensemble."""
+    """Sets envs, imagined episodes per task, and steps between fits of the ensemble from MBMPO's envs per worker."""
     foreign.put("config.num_envs_per_worker", int(value), key)
     foreign.put("config.dynamics.fit_interval", max(int(value) * longest_episode(foreign), 20), key)
     foreign.put("config.imagined_length", longest_episode(foreign), key)

@@ -68,7 +68,7 @@ def rows_of_sum(foreign: ForeignSettings) -> int:
 
 
 def whole_rounds(foreign: ForeignSettings) -> int:
-    """Number of env steps in a batch of A2C and PG: `train_batch_size`, rounded up to a fragment of each env."""
+    """Number of env steps in a batch of A2C and PG: `train_batch_size`, rounded up to whole rounds of sampling."""
     wanted, each = int(foreign.get("train_batch_size")), steps_of_round(foreign)
     return wanted if fragment_steps(foreign) is None else -(-wanted // each) * each
 

@@ -74,7 +74,8 @@ class ActionEffects:
 
     Attributes:
         parts: The varied parts of an action.
-        results: For each part, marks of values with equal results (observations, rewards and ends of the next steps).
+        results: For each part, `Marks` that are equal for values with equal results (observations, rewards and
+            terminations of the next steps).
         lags: Steps until an observation differed, for each state in which one did; 1 is the observation right after
             the action.
         still: For each part, whether the observation stayed the same in the step, [S, V].

@@ -94,7 +94,7 @@ class _Problem:
 
 
 def hidden_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvFinding]:
-    """Yields findings on observations that are delayed or incomplete, lack a needed clock, or are only a clock."""
+    """Yields findings on observations that are delayed or incomplete, lack the time, or show nothing but the time."""
     if shows_only_the_time(taken):
         found = "the observation is the same at each step of all episodes, whatever the actions and the seed were"
         reason = "the policy cannot see what its actions change"

@@ -49,7 +49,7 @@ def probe_of(config: EnvConfig, findings: Sequence[EnvFinding], *, steps: int, s
 
 
 def probe(config: EnvConfig, steps: int, seed: int) -> Probe:
-    """Probes an env with random actions, and with actions that differ in one step.
+    """Probes an env with random actions, and with action sequences that differ in a single step.
 
     Args:
         config: Config of the env.
@@ -72,10 +72,10 @@ def probe(config: EnvConfig, steps: int, seed: int) -> Probe:
 
 
 def time_limit_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvFinding]:
-    """Yields a finding if the longest episodes all terminate at the same step, as a time limit would.
+    """Yields a finding if the longest episodes all terminate at the same step, as they would at a time limit.
 
-    If the observation includes the time, value estimates can account for the end. If actions do not change
-    observations, they do not affect the value of later states.
+    There is no finding if the observation includes the time, since value estimates can then account for the end, or if
+    actions do not change observations, since they then do not affect the value of later states.
     """
     if (effects.is_known and not effects.changes_observations) or shows_time(taken):
         return
@@ -100,7 +100,7 @@ def constant_reward_findings(taken: RandomSteps) -> Iterator[EnvFinding]:
 
 
 def reward_gap(taken: RandomSteps) -> tuple[float, bool]:
-    """Mean steps from an event, or from the start of an episode, to the next event; see `Probe`."""
+    """Mean number of steps from an event, or from the start of an episode, to the next event; see `Probe`."""
     values, counts = np.unique(taken.rewards, return_counts=True)
     weights = np.abs(taken.rewards - values[counts.argmax()])
     events = (weights > 0) | taken.terminated

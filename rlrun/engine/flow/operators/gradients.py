@@ -40,8 +40,8 @@ class Gradients(TypedDict):
 class ComputeGradients(WorkerOperator):
     """Computes the gradient of the losses on a worker, at the weights that collected the batch (A3C).
 
-    The worker creates a learner, and imports torch for it. Schedules arrive with the weights, and are evaluated at the
-    trial's env steps when the weights were sent, plus the env steps of the batch.
+    The worker creates a learner, and imports torch for it. Schedules arrive with the weights, and are evaluated at
+    the number of env steps that the trial had taken when it sent the weights, plus the env steps of the batch.
 
     Args:
         make_learner: Picklable function that creates a learner.

@@ -61,6 +61,6 @@ class RecomputedAdvantages:
 
 
 def state_values(outputs: ActorCriticOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """State values [S, L] in units of rewards, by the name of their column; passed to `Learner.evaluate`."""
+    """Returns state values [S, L] in units of rewards, by column name; a function to pass to `Learner.evaluate`."""
     further = {f"{name}_values": values for name, values in outputs.further_values.items()}
     return {"values": outputs.values_of_rewards, **further}

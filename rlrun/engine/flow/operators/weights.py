@@ -49,7 +49,7 @@ class SendWeights(StatefulOperator):
 
     Args:
         trainee: The policy in training, whose weights are sent to its workers.
-        every: Number of learned batches after which a worker receives new weights again.
+        every: Policy lag, in learned batches, at which a worker is sent new weights.
     """
 
     def __init__(self, trainee: Trainee, every: int = 1) -> None:

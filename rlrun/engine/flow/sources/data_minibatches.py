@@ -202,7 +202,7 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
 class ViewedSet(DataSet):
     """Data set whose observations are extended by past steps, as a policy with such inputs sees them when acting.
 
-    Past steps belong to the same episode; before its start they are padded. Final observations are extended too.
+    Past steps belong to the same episode; steps before its start are padding. Final observations are extended too.
 
     Args:
         data: The data set.

@@ -58,7 +58,7 @@ class AllReduce:
         The port is open on the address of this Ray node, or on the loopback address without Ray.
 
         Returns:
-            Address and port, for the `join` of all members.
+            Address and port, which all members pass to `join`.
         """
         self.close()
         host = node_address()

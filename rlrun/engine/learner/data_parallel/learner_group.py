@@ -32,13 +32,13 @@ class LearnerGroup:
 
     All replicas hold bit-identical parameters and optimizer states. Each replica shuffles rows and draws random numbers
     identically, computes the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal
-    one `LocalLearner`'s up to rounding, and bit for bit with one replica. Checkpoints do not depend on the number of
-    replicas.
+    those of a `LocalLearner` up to rounding, or bit for bit if there is only one replica. Checkpoints do not depend
+    on the number of replicas.
 
     A batch is put into Ray's object store once; all replicas on a machine read it from there. If a replica dies or
     hangs, the trial fails, and may restart from its newest checkpoint.
 
-    The constructor starts Ray if needed and the replicas, and blocks until all replicas have joined.
+    The constructor starts the replicas (and Ray, if needed), and blocks until all replicas have joined.
 
     Args:
         make_learner: Picklable learner factory.

@@ -51,7 +51,7 @@ def compiled(
 def traced(
     function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
 ) -> Path:
-    """Traces a function to a graph; returns the path of the compiled package, which is compiled unless cached."""
+    """Traces a function to a graph, which is compiled unless cached; returns the path of the compiled package."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx

@@ -191,8 +191,8 @@ class BoundUpdate:
         changed: The pairs in `read` whose arrays the calls modify.
         results: Arrays of the results.
         num_kept: Number of leading arguments that are used without copying.
-        filled_with: List of arguments after the batch's columns that `fill` copied last; None if others were copied
-            since then.
+        filled_with: The list of arguments after the batch's columns that the last `fill` copied; None if others
+            have been copied since then.
 
     Raises:
         NoKernel: An operation, or the variant that the graph uses, has no kernel.

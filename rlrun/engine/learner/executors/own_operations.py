@@ -74,6 +74,6 @@ class QuantileHuber(torch.autograd.Function):
     @once_differentiable
     @override
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """Computes the gradient of the quantiles, [R, N]; fractions and targets have none."""
+        """Computes the gradient with respect to the quantiles, [R, N]; fractions and targets get none."""
         (slopes,) = ctx.saved_tensors
         return gradient * slopes, None, None

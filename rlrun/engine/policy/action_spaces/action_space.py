@@ -21,7 +21,7 @@ Actions = NDArray[Any]
 
 
 class ActionSpace(ABC):
-    """Action space: converts between env actions and a policy's own representation, such as rescaled or flattened ones.
+    """Action space: converts between env actions and a policy's own representation, which may be rescaled or flat.
 
     Batches and losses use this representation, called the policy's own actions. Instances are picklable plain
     data for rollout workers.
@@ -85,7 +85,7 @@ class StochasticActions(Protocol):
 class Distribution(ABC):
     """Batch of action distributions, parametrized by network outputs (torch).
 
-    Every method returns one number per distribution: multi-dimensional actions are summed over.
+    Every method returns one number per distribution, summed over the dimensions of an action.
 
     Attributes:
         outputs: Parameters of the distributions, [..., K]; the leading dimensions are the batch's.

@@ -34,7 +34,7 @@ class SquashedBoxActions(ActionSpace):
 
     Args:
         scale: Map between [-1, 1] and the finite bounds of the env's action space.
-        smooth_log_stds: Whether log standard deviations are bounded to -10 to 2 by a tanh, instead of clipped to
+        smooth_log_stds: Whether log standard deviations are squashed to [-10, 2] by a tanh, instead of clipped to
             `LOG_STD_BOUNDS` (FlashSAC, arXiv:2604.04539).
     """
 

@@ -30,7 +30,8 @@ class EpsilonGreedy(Exploration):
     Args:
         num_actions: Number of actions.
         schedule: Name of the scheduled setting that gives `epsilon`; None for an epsilon of 0.
-        spread: Converts `epsilon` to one value per env slot, such as `EpsilonLadder`; None for the same in all slots.
+        spread: Converts `epsilon` to one value per env slot, such as `EpsilonLadder`; None for one value
+            for all slots.
         num_draws: Number of random numbers drawn per step; epsilon-greedy uses the first two.
 
     Attributes:

@@ -80,7 +80,7 @@ class Exploration(ABC):
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws all random numbers for T steps of a fragment in B env slots at once, [T, B, ...], which is faster."""
+        """Draws all random numbers for T steps of a fragment in B env slots, [T, B, ...]; faster than step by step."""
 
     @abstractmethod
     def explore(

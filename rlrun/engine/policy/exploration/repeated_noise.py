@@ -119,7 +119,7 @@ class SampleOutputs(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Samples the actions of one step from its noise."""
+        """Samples the actions of one step, using the noise of that step."""
         return self.actions.sample(run()["outputs"], noise)
 
     @override

@@ -79,7 +79,7 @@ class RemoteServer:
 
 
 class ServerConnection:
-    """Connection of a client, a group of a worker's envs, to the trial's inference server.
+    """Connects a client (a group of a worker's envs) to the trial's inference server.
 
     Args:
         server: The server.

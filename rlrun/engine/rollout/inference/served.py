@@ -14,7 +14,7 @@ class Served:
         requests: Number of requests.
         rows: Rows of the forward passes that served the requests, summed over the requests.
         most_rows: Rows of the largest of these passes.
-        queue: Requests that waited when the passes began, summed over the requests.
+        queue: Requests that were waiting when the passes began, summed over the requests.
         queue_s: Seconds for which requests waited for their passes.
         compute_s: Seconds of the passes.
         round_trip_s: Seconds that requests and answers spent in transit: the round trips without waiting and computing.

@@ -97,10 +97,10 @@ class Acting:
             )
 
     def search(self, simulations: int) -> None:
-        """Makes all policies run a Monte Carlo tree search before each action, also in evaluations and games.
+        """Makes all policies run a Monte Carlo tree search before each action, including in evaluations and games.
 
         Args:
-            simulations: Simulations of each search; 0 for none.
+            simulations: Number of simulations per search; 0 for no search.
 
         Raises:
             UsageError: The env of a policy has no game model, which the search needs.

@@ -97,7 +97,7 @@ class ActingPolicy:
         """Makes the policy run a Monte Carlo tree search before each action.
 
         Args:
-            simulations: Simulations of each search; 0 for none.
+            simulations: Number of simulations per search; 0 for no search.
 
         Raises:
             UsageError: The policy's env has no game model, which the search needs.

@@ -81,7 +81,7 @@ def played(
 def episodes_as_text(
     policy: ActingPolicy, config: EnvConfig, episodes: int, seed: int, *, actions: ActionKind | None = None
 ) -> list[str]:
-    """Plays episodes; returns a text for each, with its return and the env's text rendering after the last step.
+    """Plays episodes; returns one string per episode: its return, and the env rendered as text after the last step.
 
     Args:
         policy: The policy.

@@ -34,7 +34,7 @@ class PrivilegedParts:
         return Dict({key: part for key, part in space.items() if key not in self.placeholders})
 
     def completed(self, observations: Any, rows: int) -> Any:
-        """Adds placeholders for the entries that only critics see to the actor's observations [B, ...]."""
+        """Completes the actor's observations [B, ...] with placeholders for the entries that only critics see."""
         if not self.placeholders:
             return observations
         return {**map_tree(lambda leaf: leaf.repeat(rows, axis=0), dict(self.placeholders)), **observations}

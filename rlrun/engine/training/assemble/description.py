@@ -84,7 +84,7 @@ class Description:
         kwargs: Mapping[str, Any] | None = None,
         eval_env: EnvLike | None = None,
     ) -> Self:
-        """Creates the description from an env and algorithms in the user's form; a preset of the env supplies defaults.
+        """Creates the description from env and algorithms as the user gave them; a preset of the env supplies defaults.
 
         Args:
             env: The environment, or the multi-agent world; None to learn only from data.

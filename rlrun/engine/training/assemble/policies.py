@@ -77,7 +77,7 @@ class Policies:
 
     @classmethod
     def alone(cls, algorithm: Algorithm[Any]) -> Self:
-        """Creates the object for one policy, whose algorithm's config includes the settings for sampling experience."""
+        """Creates `Policies` with only one policy, whose algorithm's config includes the sampling settings."""
         return cls({DEFAULT_POLICY: algorithm}, algorithm.config)
 
     @classmethod

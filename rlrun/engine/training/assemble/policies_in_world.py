@@ -51,5 +51,5 @@ def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str
 
 
 def placeholder(policy: str) -> PoliciesInWorld:
-    """Creates the object for a single-agent env that has not been created: one agent of the policy, and no spaces."""
+    """Creates a `PoliciesInWorld` for a single-agent env not yet created: one agent for the policy, and no spaces."""
     return PoliciesInWorld({}, {}, {policy: 1}, ())

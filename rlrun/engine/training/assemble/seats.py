@@ -31,7 +31,7 @@ class Seats:
     Args:
         policies: The policies, with the settings of the seats.
         world: Spaces of the policies and seats, and properties of the env.
-        start_learners: By policy, a function that returns the learner and starts it at the first call.
+        start_learners: For each policy, a function that returns its learner, and starts it on the first call.
         copied: Opponents that a resumed run saved as copies, by the path of their checkpoint; others are loaded from
             their paths.
 
@@ -53,7 +53,7 @@ class Seats:
         self._saved = _saved_opponents(policies.seats, world, copied)
 
     def behaviors(self) -> dict[str, SeatBehavior]:
-        """Creates the acting policy of each seat, in which opponents of the seat's lineup act."""
+        """Creates the acting policy of each seat, which lets the opponents in the seat's lineup act."""
         return {seat: self._seat(seat) for seat in self._policies.seats}
 
     def league(self, env: EnvConfig, trainees: Mapping[str, Trainee], seed: int) -> League:

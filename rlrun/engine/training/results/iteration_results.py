@@ -71,8 +71,8 @@ class IterationResults:
         Args:
             iteration: Number of the iteration.
             seconds: Duration of the iteration in seconds.
-            since_last_s: Seconds between the previous iteration and this one, for example for an evaluation; they are
-                added to the duration in the result.
+            since_last_s: Seconds between the previous iteration and this one, spent on an evaluation, for example; they
+                are added to the duration in the result.
             time_total_s: Total seconds of all iterations.
         """
         counts = self._workers.counts
@@ -102,7 +102,7 @@ class IterationResults:
         return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
 
     def reset_counts(self) -> None:
-        """Discards the operators' metrics of steps before a restore, so that the next result covers only new steps."""
+        """Discards the operators' metrics from before a restore, so that the next result covers only new steps."""
         self._flow.metrics()
 
     def _agent_returns(self) -> dict[str, float | None]:

@@ -51,7 +51,7 @@ class BohbSearcher:
 
 
 def split(number: int, least: int) -> tuple[int, int]:
-    """Numbers of good and bad configurations for BOHB's densities (arXiv:1807.01774, eq. 3); they may overlap.
+    """Sizes of the good and bad sets for BOHB's densities (arXiv:1807.01774, eq. 3); the sets may overlap.
 
     Args:
         number: Number of ranked configurations (N_b).
@@ -124,7 +124,7 @@ class Density:
         return np.asarray(kernels.mean(axis=1))
 
     def sample(self, number: int, generator: np.random.Generator) -> Points:
-        """Samples points of D dimensions, [number, D], with widened bandwidths, and truncates them to [0, 1]."""
+        """Samples points of D dimensions, [number, D], with widened bandwidths; numeric values stay within [0, 1]."""
         points = self.centers[generator.integers(len(self.centers), size=number)].copy()
         for place, count in enumerate(self.options):
             width = min(BANDWIDTH_FACTOR * self.bandwidths[place], _widest(count))

@@ -23,8 +23,9 @@ class Dimension:
     """One search space as a numeric dimension: an interval of coordinates that map to values.
 
     A value's coordinate is its index among the options, the value divided by `step` in a quantized or integer space,
-    its cumulative probability in a normal distribution, and otherwise the value itself. A uniform draw from the
-    interval, or from its logarithm, rounded if `whole`, has the same distribution of values as a draw from the space.
+    its cumulative probability in a normal distribution, and otherwise the value itself. A draw from the search space
+    has the same distribution as the value of a coordinate that is drawn uniformly from the interval (on a logarithmic
+    scale if `log`) and rounded if `whole`.
 
     Attributes:
         name: Shortest unique name of the search space, as in the table of trials.
@@ -69,7 +70,7 @@ class Dimension:
         return self._normal.inv_cdf(coordinate) if self._is_normal else coordinate
 
     def coordinate(self, value: Any) -> float:
-        """Coordinate of a value, the number that represents it for searchers; the lowest one for equal options."""
+        """Coordinate (number) that represents a value for searchers; the lowest one if several options are equal."""
         if self.options:
             return [as_text(option) for option in self.options].index(as_text(value))
         if self.whole:

@@ -34,7 +34,7 @@ Check = Callable[[Configuration], object]
 
 
 class JournaledSearcher:
-    """Searcher that writes its suggestions and results to a journal first; configurations are numbered from 0.
+    """Searcher that journals suggestions and results before it uses them; configurations are numbered from 0.
 
     Attributes:
         history: Configurations and scores of the search so far.
@@ -104,7 +104,7 @@ class JournaledSearcher:
         return dict(known[number])
 
     def observe(self, number: int, budget: float, score: float) -> None:
-        """Records a configuration's score at a budget, which only BOHB uses.
+        """Records a configuration's intermediate score at a budget; only BOHB uses such scores.
 
         Args:
             number: Number of the configuration.

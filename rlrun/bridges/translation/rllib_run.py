@@ -90,7 +90,7 @@ def _stop_without_env(result: TranslatedEntry, foreign: ForeignSettings, key: st
 
 
 def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates `seed` and `num_samples` (repetitions of an experiment whose settings are not random) to seeds."""
+    """Translates `seed` and `num_samples` (the number of repetitions if no setting is sampled at random) to seeds."""
     seed, place = (entry.get("config") or {}).get("seed"), ("config", "seed")
     count = entry.get("num_samples", entry.get("repeat", 1))
     if not isinstance(count, int) or count < 1:

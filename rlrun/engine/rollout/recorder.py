@@ -45,7 +45,7 @@ class Recorded:
         batches: By policy, the recorded columns, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
             `terminateds`, `truncateds` and `valid` [T, B].
         filled: By policy, mask [T, B] of entries with an observation, including final observations of episodes.
-        episodes: Episodes of the env or the worlds that ended in the fragment, in the order of their ends.
+        episodes: Episodes of the env or the worlds that ended in the fragment, in the order in which they ended.
         env_steps: Number of env or world steps in the fragment.
         agent_episodes: By policy, agents' episodes that ended in the fragment; empty for single-agent envs.
         closing: By policy, rows [N] and slots [N] to which final observations must be copied from the row after the

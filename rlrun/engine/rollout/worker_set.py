@@ -39,7 +39,7 @@ class StartedWorkers(Protocol):
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends all workers, or one, new weights or env keyword arguments, which take effect from the next request on.
+        """Sends new weights or env keyword arguments to one worker or all; they take effect from the next request on.
 
         An object that is sent several times is stored only once in Ray.
         """

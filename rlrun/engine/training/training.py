@@ -204,12 +204,12 @@ class Training:
         for_training: bool = True,
         announce: Callable[[str], None] = silent,
     ) -> Self:
-        """Restores a training from a checkpoint.
+        """Restores a `Training` from a checkpoint.
 
         Args:
             path: The checkpoint's directory.
-            env: Replacement of the saved environment; an id or an object keeps the other settings, such as `kwargs`.
-            eval_env: The environment of evaluations; None for the saved one.
+            env: Replacement for the saved environment; an id or an object keeps the other settings, such as `kwargs`.
+            eval_env: Environment for evaluations; None for the saved one.
             trained_by: Class of which the saved algorithms must be instances.
             trust: Whether to allow code and files that are not on the list of harmless ones.
             eager: Whether a run that started with compiled updates may continue without them.
@@ -220,7 +220,7 @@ class Training:
         Raises:
             CheckpointCorrupt: A file of the checkpoint is missing, truncated or altered.
             CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
-            CheckpointError: The path is not a checkpoint of a training, belongs to another algorithm, or lacks an env.
+            CheckpointError: The path is not a `Training`'s checkpoint, belongs to another algorithm, or lacks an env.
             CompilerMissing: The run started with compiled updates, there is no compiler here, and `eager` is False.
         """
         content = read_checkpoint(Path(path))

@@ -91,7 +91,7 @@ def time_limit_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[
 
 
 def constant_reward_findings(taken: RandomSteps) -> Iterator[EnvFinding]:
-    """Yields a finding if all rewards are the same nonzero number and no episode terminates: returns are then equal."""
+    """Yields a finding if all rewards are the same nonzero number and no episode terminates: they carry no signal."""
     rewards = taken.rewards
     if rewards[0] and (rewards == rewards[0]).all() and not taken.terminated.any():
         found = f"{rewards[0]:.4g} in each step"

@@ -207,7 +207,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def clipped_separately(self) -> str:
-        """Pattern of the names of parameters whose gradients are clipped separately; "" (none) by default."""
+        """Pattern for the names of parameters whose gradients are clipped separately; "" (none) by default."""
         return ""
 
     @property

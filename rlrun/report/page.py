@@ -329,7 +329,7 @@ def page_of(data: Mapping[str, Any]) -> str:
 
 
 def embedded_json(data: Any) -> str:
-    r"""Serializes data to JSON for an HTML script element, such that no text in it can end the element.
+    r"""Serializes data to JSON for an HTML script element, so that no text in the data can close the element.
 
     Examples:
         >>> print(embedded_json({"name": "</script>"}))

@@ -209,7 +209,7 @@ class HexArrays:
         return played
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns the mask of ended games, and outcomes for the movers: -1 for a loss, else 0 (there are no draws)."""
+        """Returns the mask of ended games, and outcomes: -1 if the mover has lost, else 0 (Hex has no draws)."""
         lost = states[:, self._lost].astype(np.float32)
         return lost != 0, -lost
 

@@ -68,8 +68,9 @@ def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) ->
     """Finds the complete utterances in replayed token sequences.
 
     The sequences come from a replay buffer of single steps with a discount factor of 1, so the column `discounts` is 0
-    at terminations and 1 elsewhere. A step ended its episode if its discount is 0 or no step follows. The last step of
-    a sequence may also have been truncated; its utterance is complete only if that step's token ends it.
+    at terminations and 1 elsewhere. A step is the last of its episode if its discount is 0 or no step follows it within
+    the sequence. At a sequence's end, the episode may have been truncated or may continue, so the utterance there is
+    complete only if its last token is an end token.
 
     Args:
         batch: Columns [S, L], as sampled from the replay buffer.

@@ -71,7 +71,7 @@ class ExpectedReturns(TransformedOutputs):
 
 
 def midpoints(number: int) -> Floats:
-    """Midpoints (2 i + 1) / (2 K), i = 0 to K - 1, of K equal parts of [0, 1], [K]."""
+    """Returns the midpoints [K] of K equal parts of the interval from 0 to 1."""
     return (np.arange(number, dtype=np.float32) + np.float32(0.5)) / np.float32(number)
 
 

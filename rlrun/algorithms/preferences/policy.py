@@ -129,7 +129,7 @@ def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dic
 
 
 def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
-    """Score of the preferred minus the other episode in each comparison, [rows]; passed to `Learner.evaluate`."""
+    """Computes `score_margins` of the outputs [rows], as a function for `Learner.evaluate`."""
     return outputs.score_margins()
 
 

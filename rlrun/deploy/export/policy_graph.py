@@ -221,7 +221,7 @@ def _pushed(kept: Any, latest: Any) -> Any:
 
 
 class NoiseInputs:
-    """Replacement of a policy's random generator for export: each sample becomes an input of the ONNX graph."""
+    """Stands in for a policy's random generator during export: each sample becomes an input of the ONNX graph."""
 
     def __init__(self, recording: _Recording) -> None:
         self._recording = recording

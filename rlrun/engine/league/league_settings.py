@@ -13,7 +13,7 @@ Matchmaking = Literal["uniform", "prioritized"]
 
 
 class SeatSettings(ConfigModel):
-    """Settings of a league seat: a name in the policy mapping whose agents are played by frozen opponents."""
+    """Settings of a league seat: a name that the policy mapping gives to agents that frozen opponents play."""
 
     plays_against: str
     """Name of the trained policy that learns from games against this seat."""

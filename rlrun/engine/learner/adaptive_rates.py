@@ -56,7 +56,7 @@ class AdaptiveRates:
         return {**settings, **{each.lr: self.rates[each.name] for each, _, _ in self._rules}}
 
     def adapt(self, every: Literal["minibatch", "epoch"]) -> None:
-        """Adapts the rates that change after each minibatch, or after each epoch."""
+        """Adapts either the rates that change after every minibatch, or those that change after every epoch."""
         for each, rule, kl in self._rules:
             if rule.every != every:
                 continue

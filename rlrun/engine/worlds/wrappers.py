@@ -173,7 +173,7 @@ class PadSpaces(WrappedWorld):
 
     @override
     def shown(self, agent: str, observation: Any) -> Any:
-        """Pads an agent's observation with zeros to the common space."""
+        """Zero-pads an agent's observation to the shape of the common space."""
         given = observation if self._is_dict else {OBSERVATION: observation}
         padded: dict[str, Any] = {}
         for key, part in self._parts.items():

@@ -376,7 +376,7 @@ def places(emit: Emit, out: Array, bounds: Array, x: Array, right: bool = False)
 
 
 def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source: Array) -> None:
-    """Emits NumPy calls for a copy of x with a scatter-add of values by index along an axis."""
+    """Emits NumPy calls that copy x and add values to the copy at the given indices along an axis."""
     require(out.flags.c_contiguous and index.shape == source.shape)
     positions = flat_positions(emit, x.shape, dim, index)
     emit(np.copyto, out, x)

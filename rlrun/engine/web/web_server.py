@@ -177,7 +177,9 @@ def _tls(cert: str, key: str | None) -> ssl.SSLContext:
             if key
             else f"a certificate and its private key from {cert}"
         )
-        raise UsageError(f"cannot load {files}; both must be in PEM format: {error}") from None
+        # Python appends the place in its own source.
+        reason = str(error).partition(" (_ssl.c:")[0]
+        raise UsageError(f"cannot load {files}; both must be in PEM format: {reason}") from None
     return context
 
 

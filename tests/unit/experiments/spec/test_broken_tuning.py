@@ -335,8 +335,8 @@ OTHERS = [
         [
             (
                 "2:3: try: expect.last_evaluations supports only evaluation metrics (episode_return_mean, "
-                "episode_return_std, episode_return_min, episode_return_max, episode_len_mean), not "
-                "env_steps_per_s"
+                "episode_return_std, episode_return_min, episode_return_max, episode_len_mean, "
+                "evaluation/info/<name>), not env_steps_per_s"
             )
         ],
     ),

@@ -223,7 +223,7 @@ def task_env(
 
 
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Multi-task env, which creates its env anew when the next episode's task has different keyword arguments.
+    """Multi-task env, which recreates its env if the next episode's task has different keyword arguments.
 
     Infos report the task: if tasks are listed, `task` is its index; if a function returns tasks, `task/NAME` is one of
     its numbers.

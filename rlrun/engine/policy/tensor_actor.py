@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rlrun.engine.data.tree import leaves, map_tree, named_leaves
 from rlrun.engine.functional.moments import Moments
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.network_module import NetworkModule
 from rlrun.engine.policy.decoder import policy_outputs
 from rlrun.engine.policy.observation_filter import CLIP, EPSILON, ObservationFilter
@@ -38,8 +39,11 @@ class TensorActor:
     """Acting side of a policy for B env slots on a device; runs the policy's torch modules, without synchronization.
 
     Args:
-        policy: The policy, an actor-critic or an actor, whose class can act on a device (`acts_on_device`).
+        policy: The policy, an actor-critic or an actor.
         parameters: The learner's flat vector of the policy's parameters, [P]; updates modify it in place.
+
+    Raises:
+        UsageError: The policy acts on the host, unlike its algorithm's `policy_family`, which the plan has checked.
 
     Attributes:
         space: Action space on the device.
@@ -49,6 +53,8 @@ class TensorActor:
     """
 
     def __init__(self, policy: Any, parameters: Tensor) -> None:
+        if not policy.acts_on_device:
+            raise UsageError(f"a {type(policy).__name__} does not work with an env of tensors: it acts on the host")
         device = parameters.device
         self.policy = policy
         self.space = tensor_actions(policy.action_space, device)

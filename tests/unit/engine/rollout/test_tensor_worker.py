@@ -18,6 +18,7 @@ from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep
 from rlrun.engine.envs.vector_env import BadReturn
 from rlrun.engine.flow.operators.recomputation import state_values
@@ -26,6 +27,8 @@ from rlrun.engine.functional.moments import Moments
 from rlrun.engine.learner.learner import last_batch_of
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.policy import Policy
 from rlrun.engine.rollout.rewards import RewardSettings, RewardTransform
 from rlrun.engine.rollout.tensor_rewards import TensorRewards
 from rlrun.engine.rollout.tensor_worker import TensorRolloutWorker
@@ -368,6 +371,22 @@ def test_algorithms_whose_operators_or_policies_run_on_the_host_are_refused_in_t
         Description(env, Policies.alone(kind())).plan()
     for accepted in (PPO, A2C, GRPO, RLOO):
         Description(env, Policies.alone(accepted())).plan()
+
+
+class ActorOnTheHost(ActorCriticPolicy):
+    acts_on_device = False
+
+
+class PPOOnTheHost(PPO):
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        made = super().policy(spaces, seed)
+        made.__class__ = ActorOnTheHost
+        return made
+
+
+def test_a_policy_that_acts_on_the_host_is_refused_although_its_algorithms_family_does_not() -> None:
+    with pytest.raises(UsageError, match=r"^a ActorOnTheHost "):
+        training(small(PPOOnTheHost, minibatch_size=4)).step()
 
 
 @pytest.mark.parametrize("kind", [GRPO, RLOO])

@@ -192,12 +192,12 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def needs_ray(self) -> bool:
-        """Whether a trial starts further processes (workers, learners or others), for which it needs Ray."""
+        """Whether a trial starts additional processes (such as workers or learners), for which it needs Ray."""
         return bool(self.num_workers or self.num_learners)
 
     @property
     def env_columns(self) -> tuple[str, ...]:
-        """Names of the numbers in the env's infos from which the algorithm learns (batch columns); none by default."""
+        """Names of numbers in the env's infos that the algorithm needs as batch columns; none by default."""
         return ()
 
     @property
@@ -245,7 +245,7 @@ class AlgorithmConfig(ConfigModel):
 
     @classmethod
     def fixed_schedules(cls) -> dict[str, float]:
-        """Values of settings that are constants in this config class but accept schedules in other classes, by name."""
+        """Values, by name, of settings that are constants in this config class but accept schedules in others."""
         return {name: getattr(cls, name) for name, field in cls.fixed_fields.items() if _is_schedule(field)}
 
     @classmethod

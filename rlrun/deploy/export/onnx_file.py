@@ -25,7 +25,7 @@ def onnx_model(graph: Graph, metadata: Mapping[str, str]) -> bytes:
 
     Args:
         graph: The graph.
-        metadata: Entries of `metadata_props`.
+        metadata: Key-value pairs to store in the model's `metadata_props`.
     """
     onnx = _imported("onnx")
     helper = onnx.helper
@@ -68,7 +68,7 @@ def onnx_runner(model: bytes, outputs: Iterable[str]) -> Runner:
 
     Args:
         model: Content of the model file.
-        outputs: Names of the outputs.
+        outputs: Names of the outputs that the function returns.
     """
     runtime = _imported("onnxruntime")
     options = runtime.SessionOptions()

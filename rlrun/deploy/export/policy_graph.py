@@ -62,10 +62,10 @@ def policy_graph(
     Args:
         behavior: The behavior policy, with its weights loaded.
         spaces: Observation and action space.
-        privileged: Parts of an observation that only critics see, which are not inputs of the graph.
+        privileged: Parts of an observation that only critics see; the graph has no inputs for these parts.
         actions: Whether actions are greedy or sampled; sampling takes noise as an additional input.
         scores: Name to give to the graph output that holds the network's output, such as logits.
-        any_batch: Whether the graph supports any number of rows, instead of one.
+        any_batch: Whether the graph accepts batches of any size; if not, it accepts one observation at a time.
 
     Raises:
         Untraceable: The policy does something that a graph cannot represent.
@@ -266,7 +266,7 @@ def _distinct_batch_size(of_one: Graph) -> int:
 
 
 def in_graph(network: Any, graph: Graph) -> Any:
-    """Copies an acting network; running the copy records its computation, including torch modules, in a graph."""
+    """Copies an acting network; the copy, when run, records its computation (also in torch modules) in a graph."""
     from rlrun.engine.nn.torch_network import TorchActingNetwork, TorchModule
 
     if isinstance(network, TorchActingNetwork):

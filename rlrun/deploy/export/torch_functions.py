@@ -20,7 +20,7 @@ ATEN = torch.ops.aten
 
 
 def recorded(graph: Graph, function: Callable[..., Any], *inputs: Any) -> Any:
-    """Records a torch function of tensors, whose control flow must not depend on the tensors' values.
+    """Records a torch function as ONNX operators; its control flow must not depend on the values of its inputs.
 
     Args:
         graph: The graph.

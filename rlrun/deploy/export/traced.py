@@ -220,7 +220,7 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> Traced:  # noqa: N802 (NumPy's name)
-        """Records the reversal of all axes; returns a copy, not a view as in NumPy."""
+        """Records the reversal of all axes; returns a copy, whereas NumPy returns a view."""
         return self.transpose()
 
     def made(self, kind: str, inputs: Sequence[str], array: Array, **attributes: Any) -> Traced:

@@ -223,7 +223,7 @@ def _as_one(answer: Answer) -> Answer:
 class Batches:
     """Queue of requests to a served policy; requests that arrive during a computation form the next batch.
 
-    A request never waits for further ones: it is computed at once if the thread is idle, and otherwise in the next
+    A request never waits for others to arrive: it is computed at once if the thread is idle, and otherwise in the next
     batch. If a batch fails, its requests are computed one by one, so a bad request does not make the others fail.
 
     Args:
@@ -240,7 +240,7 @@ class Batches:
         self._last_s = float("inf")
 
     async def answer(self, asked: Asked) -> Answer:
-        """Answers a request, batched together with others."""
+        """Answers a request, in one batch with the other waiting requests."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((asked, waiting))

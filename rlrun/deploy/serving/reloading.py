@@ -18,7 +18,7 @@ MOST_LOOKS = 64
 
 
 class Reloader:
-    """Watcher of a trial's checkpoints, which replaces the served policy when there is a newer checkpoint.
+    """Watches a trial's checkpoints, and replaces the served policy when there is a newer checkpoint.
 
     If a reload fails, the current policy remains, and the failure is logged and counted in the metrics. The reload is
     retried: immediately if the checkpoints change, else after 1, 2, 4, ... checks.
@@ -27,8 +27,8 @@ class Reloader:
         checkpoints: Folder of the trial's checkpoints.
         find: Function that returns the checkpoint to serve.
         load: Function that loads the policy of a checkpoint, without affecting requests in progress.
-        decisions: Object that answers requests, and whose policy is replaced.
-        metrics: Metrics of the server, which count reloads.
+        decisions: Object that answers requests; each reload replaces its policy.
+        metrics: Metrics of the server, in which reloads are counted.
         say: Function called with a line about each reload.
     """
 

@@ -49,7 +49,8 @@ class ActorPlace:
         shell: Ray's handle of the actor (an `ActorShell`); None between a failure and the restart.
         ready: Ray reference that resolves once the actor's object is constructed; None afterwards.
         calls: Unanswered calls, oldest first.
-        since: Time at which the actor or its oldest unanswered call started, in seconds of `time.monotonic`.
+        since: Start of the current wait, for the actor to start or for its oldest call to be answered, in seconds of
+            `time.monotonic`.
         failures: Number of consecutive failures.
         restart_at: Time of the next restart, in seconds of `time.monotonic`.
     """

@@ -62,7 +62,7 @@ class Failure:
         )
 
     def error(self, where: str) -> RlrunError:
-        """Returns the exception to raise in the calling process: an RlrunError unchanged, others with the traceback.
+        """Returns the exception to raise in the calling process: the RlrunError or a TrainingFailed with the traceback.
 
         Args:
             where: Name of the actor, such as "rollout worker 2".

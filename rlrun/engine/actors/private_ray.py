@@ -28,7 +28,7 @@ _folder: tempfile.TemporaryDirectory[str] | None = None
 
 
 def start_unless_running(num_cpus: int) -> bool:
-    """Starts a private Ray for remote workers in a Python session, unless Ray is already running.
+    """Starts a private Ray instance for remote workers in a Python session, unless Ray is already running.
 
     Args:
         num_cpus: CPUs that Ray may reserve; may exceed the number of cores, which processes then share.
@@ -52,7 +52,7 @@ def prepare_environment(*, loopback: bool) -> None:
     Variables that the user has set are kept.
 
     Args:
-        loopback: Whether Ray listens on the loopback interface only, as for a single machine, instead of on all
+        loopback: Whether Ray listens only on the loopback interface (enough on a single machine), not on all
             interfaces.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

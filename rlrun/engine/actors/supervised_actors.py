@@ -24,7 +24,7 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 def unknown(index: int) -> str:
-    """Returns "": the default for actors whose last work is not described in messages."""
+    """Returns "", the default description of an actor's last work in messages."""
     return ""
 
 
@@ -43,7 +43,7 @@ class SupervisedActors:
         timeout_s: Maximum time until an answer in seconds, after which the actor is killed.
         max_restarts: Maximum number of restarts of all actors together; one more failure ends the run.
         num_gpus: GPUs that Ray reserves for each actor.
-        max_concurrency: Number of calls that an actor executes at a time; if more than one, in any order.
+        max_concurrency: Number of calls that an actor executes at a time; above 1, their order is undefined.
         without_it: End of the error message when no restart is left; None to name the setting `max_worker_restarts`.
         ended_in: Function from an index to a description of the object's last work, for messages; "" if unknown.
         name: Name by which other actors find the actor, if there is only one; None for no name.
@@ -360,7 +360,7 @@ class BroadcastValues:
         self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # each with its Ray reference
 
     def tell(self, method: str, value: Any, about: Hashable, shells: Iterable[Any]) -> None:
-        """Calls a method of the actors' objects with a value, which replaces the former value of this method and topic.
+        """Calls a method of the actors' objects with a value, which replaces the method's last value on this topic.
 
         Args:
             method: Name of the method.

@@ -61,7 +61,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes], size: int) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Appends a line to a file durably; starts a new line if a kill cut off the previous one.
+    """Appends a line to a file durably; starts a new line if an interrupted write left an incomplete one.
 
     Args:
         path: The file; created if missing.
@@ -82,7 +82,7 @@ def append_line(path: Path, line: bytes) -> None:
 def commit_directory(partial: Path, directory: Path) -> None:
     """Syncs a directory with all its files and renames it to its final path, replacing an existing directory.
 
-    Replacing takes two renames: after a kill between them, neither directory is at the final path.
+    Replacing takes two renames: if the process is killed between them, neither directory is at the final path.
     """
     for path in (*partial.rglob("*"), partial):
         sync(path)
@@ -98,7 +98,7 @@ def commit_directory(partial: Path, directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes a directory, after renaming it, so that no partly removed directory is ever found under its name."""
+    """Removes a directory, after renaming it, so that a partly removed directory never has the original name."""
     doomed = partial_name(directory)
     directory.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
@@ -121,7 +121,7 @@ def remove_leftovers(directory: Path) -> list[str]:
     """Removes temporary files of interrupted writes from a directory; only the directory's single writer may call this.
 
     Returns:
-        The removed names.
+        Names of the removed files.
     """
     removed = []
     for entry in sorted(directory.iterdir()) if directory.is_dir() else []:

@@ -52,7 +52,8 @@ def write_chunks(files: Any, path: str, pieces: Iterable[bytes], confirm: Callab
         files: The file system.
         path: Path of the file; an existing one is replaced.
         pieces: Chunks of the file's content.
-        confirm: Called before the file is opened, and again right before it appears.
+        confirm: Function called before the file is opened, and again right before it appears; raises an error to
+            cancel the write.
 
     Raises:
         OSError: The file cannot be written.

@@ -60,7 +60,7 @@ class Content:
     Attributes:
         manifest: Metadata of the training, such as name, spaces and counters; no arrays.
         spec: The resolved spec as plain data.
-        tensors: Named arrays of each tensor file, by its path without suffix, such as ``policies/default``.
+        tensors: Named arrays of each tensor file, by the file's path without suffix, such as ``policies/default``.
         state: Everything else, as nested dicts with string keys, lists and tuples of strings, numbers, booleans, None
             and arrays.
     """
@@ -92,8 +92,8 @@ class StagedCheckpoint:
             Final path of the checkpoint.
 
         Raises:
-            OutOfResources: The disk is full; the message names the path, needed and free space. No files are left.
-            CheckpointError: Something else has removed the files.
+            OutOfResources: The disk is full; the message gives path, needed space and free space. No files are left.
+            CheckpointError: The temporary files are gone.
         """
         with _removing_on_failure(self.partial), explained_full_disk(self.directory, lambda: self.size):
             commit_directory(self.partial, self.directory)
@@ -107,7 +107,7 @@ def write_checkpoint(directory: Path, content: Content) -> Path:
         The directory.
 
     Raises:
-        OutOfResources: The disk is full; the message names the path, needed and free space. No files are left.
+        OutOfResources: The disk is full; the message gives path, needed space and free space. No files are left.
         CheckpointError: The content cannot be stored, or the path exists and is not a checkpoint.
     """
     return stage_checkpoint(directory, content, dump_plain_yaml(content.spec)).commit()
@@ -122,7 +122,7 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
         spec: The content's spec as text from `dump_plain_yaml`.
 
     Raises:
-        OutOfResources: The disk is full; the message names the path, needed and free space. No files are left.
+        OutOfResources: The disk is full; the message gives path, needed space and free space. No files are left.
         CheckpointError: The content cannot be stored, or the path exists and is not a checkpoint.
     """
     directory = Path(directory)
@@ -156,7 +156,7 @@ def read_checkpoint(directory: Path) -> Content:
     """Loads a checkpoint after verifying all its files.
 
     Raises:
-        CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.
+        CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each such file.
         CheckpointError: The directory is not a checkpoint, cannot be read, or was written by a newer rlrun.
     """
     directory = Path(directory)
@@ -185,7 +185,7 @@ def verify_checkpoint(directory: Path) -> Manifest:
     """Verifies the size and digest of all files of a checkpoint against the manifest, without parsing the files.
 
     Raises:
-        CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.
+        CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each such file.
         CheckpointError: The directory is not a checkpoint, cannot be read, or was written by a newer rlrun.
     """
     with ExitStack() as stack:

@@ -118,7 +118,7 @@ def rlrun_version() -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name is allowed for a file in a manifest: a relative path inside the directory, without dot files."""
+    """Whether a name is allowed for a file in a manifest: a relative path inside the directory, with no hidden part."""
     return _FILE_NAME.fullmatch(name) is not None
 
 

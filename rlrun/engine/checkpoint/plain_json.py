@@ -29,7 +29,7 @@ def load_json(text: str | bytes) -> Any:
 
 
 def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
-    """Loads a file with one JSON value per line, [] if there is no file; skips lines that a kill has truncated."""
+    """Loads the valid lines of a file with one JSON value per line, as a list; [] if there is no file."""
     found = []
     with suppress(FileNotFoundError):
         for line in path.read_bytes().splitlines():

@@ -34,7 +34,7 @@ def encode(value: Any, arrays: list[np.ndarray[Any, Any]] | None, path: str = "s
         path: Path of the value, for error messages.
 
     Raises:
-        CheckpointError: A part cannot be stored; the message has its path and type.
+        CheckpointError: A part of the value cannot be stored; the message gives the part's path and type.
     """
     if value is None or type(value) in (bool, str):
         return value

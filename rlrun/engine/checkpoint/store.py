@@ -134,8 +134,8 @@ class CheckpointStore:
         """Loads the newest valid checkpoint.
 
         Returns:
-            Directory and content of the checkpoint, and the newer checkpoints skipped as unusable; None without any
-            checkpoints.
+            Directory and content of the checkpoint, and the newer checkpoints skipped as unusable; None if there are
+            no checkpoints.
 
         Raises:
             CheckpointError: There are checkpoints, but none is usable; the message has the reason for each.
@@ -163,7 +163,7 @@ class CheckpointStore:
         return next((path for score, path in reversed(scored) if score == best), None)
 
     def best_score(self) -> float | None:
-        """Returns the highest value, among the checkpoints, of the metric that determines the best one."""
+        """Returns the best checkpoint's value of the metric that ranks checkpoints; None if there is no best one."""
         best = self.best()
         return None if best is None else self._score(best, self.best_metric)
 

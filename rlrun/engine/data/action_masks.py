@@ -65,7 +65,7 @@ def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gym
     """Validates that an action mask in the observation space matches the action space.
 
     Raises:
-        UsageError: The mask does not match the action space, or observations have no other part.
+        UsageError: The mask does not match the action space, or observations contain nothing but the mask.
     """
     if not has_action_mask(observation_space):
         return

@@ -40,7 +40,7 @@ class Demonstrations:
     Attributes:
         columns: `actions`, `rewards`, `terminateds`, `truncateds` and `valid`, [N, ...].
         observations: Parts of the observations [N, ...] by path; the path is "" if observations are not nested.
-        about: Notes of the program that recorded the episodes, such as the env.
+        about: Notes from the program that recorded the episodes, such as the env.
     """
 
     columns: Mapping[str, NDArray[Any]]

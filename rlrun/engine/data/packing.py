@@ -26,7 +26,7 @@ Flags = NDArray[np.bool_]
 
 
 def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) -> Flags:
-    """Returns which rows of a fragment are not empty: steps, final observations, and observations after the last steps.
+    """Returns a mask of a fragment's non-empty rows: steps, final observations, and observations after the last steps.
 
     Args:
         valid: Whether the row holds a step, [T, B].
@@ -81,7 +81,7 @@ class Packing:
 
     Attributes:
         truncateds: Whether a packed step truncated its episode or is its slot's last, [T, B]. In both cases the next
-            row only serves as the bootstrap value.
+            row serves only for bootstrapping.
     """
 
     def __init__(self, valid: Flags, terminateds: Flags, truncateds: Flags, *, to_front: bool = False) -> None:

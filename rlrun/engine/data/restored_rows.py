@@ -11,13 +11,13 @@ from rlrun.engine.messages.errors import CheckpointError
 
 
 class RestoredRows:
-    """Rows of experience restored from a checkpoint, whose layout is validated once the first new rows arrive.
+    """Rows of experience restored from a checkpoint; their layout is validated once the first new rows arrive.
 
     The expected columns are known only from the first new rows. Validation is needed since a checkpoint may come from
     an untrusted source.
 
     Args:
-        free_axis: Axis along which rows are concatenated, whose length is therefore not validated.
+        free_axis: Axis along which rows are concatenated; its length is therefore not validated.
 
     Attributes:
         rows: Rows that still await validation.

@@ -73,7 +73,7 @@ def space_from_json(data: Any) -> Space[Any]:
 
 
 def dtype_named(name: Any) -> np.dtype[Any]:
-    """Returns the NumPy dtype with a given name, which comes from a file.
+    """Returns the NumPy dtype with a name that was read from a file.
 
     Raises:
         ValueError: The name is not in `DTYPES`.

@@ -41,7 +41,7 @@ def uniform_allowed(fractions: Array, mask: Array) -> NDArray[np.int64]:
 
 
 class UniformSampler:
-    """Uniform sampler of a space's elements, with optional action mask for discrete choices.
+    """Uniform sampler of a space's elements, with an optional action mask for discrete choices.
 
     Unbounded spaces have no uniform distribution: numbers with one bound are drawn from an exponential distribution,
     numbers without bounds from a logistic one.

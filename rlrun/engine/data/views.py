@@ -64,7 +64,7 @@ def split(observed: Any, name: str) -> dict[str, Any]:
 
 
 def viewed(batch: SampleBatch) -> SampleBatch:
-    """Returns a copy of a fragment whose `obs` are history views, [T + 1, B, ...]; unchanged without history.
+    """Returns a copy of a fragment with history views [T + 1, B, ...] as `obs`; without history, the fragment itself.
 
     Args:
         batch: Fragment [T, B] of experience, whose observations may be normalized or not.

@@ -27,7 +27,7 @@ USUAL_SCALE = (1e-2, 1e2)
 
 @dataclass(frozen=True)
 class DataFinding:
-    """Finding of a data set's check: a problem, or a note.
+    """Finding from the check of a data set: a problem or a note.
 
     Attributes:
         place: File of the data set, and the episode and row in the file if known; "" for the whole set.

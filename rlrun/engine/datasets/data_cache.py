@@ -57,7 +57,7 @@ class CachedSet:
 
     Raises:
         OutOfResources: The cache cannot be written.
-        UsageError: Other users may write to the cache.
+        UsageError: Other users have write access to the cache.
     """
 
     def __init__(self, digest: str) -> None:

@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 
 
 class EpisodeRows(NamedTuple):
-    """Recorded columns of one episode that is to be written to a data set, and its agent's name."""
+    """Episode to be written to a data set: its recorded columns, and the name of its agent."""
 
     rows: Mapping[str, Any]
     agent: str = ""

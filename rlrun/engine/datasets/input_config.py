@@ -59,7 +59,7 @@ Inputs = Annotated[
 
 
 def total_share(parts: tuple[InputConfig, ...]) -> float:
-    """Returns the sum of the data sets' shares of a minibatch; exactly 1 if the difference is only a rounding error."""
+    """Returns the sum of the data sets' shares of a minibatch; exactly 1 if it differs from 1 only by rounding."""
     total = sum(part.share for part in parts)
     return 1.0 if abs(total - 1) < ROUNDING else total
 
@@ -95,7 +95,7 @@ class DataSettings(ConfigModel):
         """Returns a copy of the settings in which data sets have other locations.
 
         Args:
-            places: New location of each data set, by its path in these settings; other data sets keep their paths.
+            places: New locations of data sets, by their paths in these settings; data sets not listed keep their paths.
         """
         if self.input is None:
             return self

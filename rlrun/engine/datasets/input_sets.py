@@ -62,7 +62,7 @@ def identity(data: DataSet) -> dict[str, Any]:
 
 
 def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]) -> None:
-    """Validates that the data sets of a resumed run still have the contents that its checkpoint recorded.
+    """Validates that the data sets of a resumed run still have the contents recorded in the run's checkpoint.
 
     The folders of the data sets may differ.
 

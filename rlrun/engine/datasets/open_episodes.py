@@ -38,7 +38,7 @@ class OpenEpisode:
 
     Attributes:
         agent: Name of the agent.
-        parts: Recorded rows so far, as consecutive pieces, at least one.
+        parts: Rows recorded so far, as one or more consecutive pieces.
         closing: Row with the observation after the last recorded step; None before the first fragment has ended.
         num_steps: Number of steps so far.
     """

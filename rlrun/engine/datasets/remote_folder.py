@@ -19,7 +19,7 @@ from rlrun.engine.messages.errors import DataSetError, UsageError
 
 
 class RemoteFolder(SetFolder):
-    """Folder of a data set in remote storage; each file is copied to this machine's cache at its first use.
+    """Folder of a data set in remote storage; each file is copied to this machine's cache on first use.
 
     Args:
         place: URI of the folder without query options, for messages.

@@ -41,7 +41,7 @@ class ShuffleWindow:
     def draw(self, number: int, generator: np.random.Generator) -> SampleBatch:
         """Draws `number` transitions or sequences of L steps each, [number, L, ...].
 
-        After enough draws, the next file also replaces the oldest one in the window; see the class.
+        Once enough items have been drawn, it also replaces the window's oldest file with the next one; see the class.
         """
         if self._view is None:
             self._view = self._make_view(self._data if self._size is None else self._part(self._size, generator))
@@ -77,7 +77,7 @@ class ShuffleWindow:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the window from `state()` with its former size, so that the next draws are the same.
+        """Restores the window from `state()`, with the size that it had then, so that the next draws are the same.
 
         Raises:
             ValueError: The state does not belong to a window of this data set.

@@ -40,8 +40,8 @@ class TableNames:
     """Names of a table's columns, by their role.
 
     Attributes:
-        obs: Columns of the observation's numbers; if empty, columns named `obs`, `obs[0]`, `obs/camera` and the like.
-        actions: Columns of the action's numbers; if empty, columns named `actions`, `actions[0]` and the like.
+        obs: Columns of the observation's numbers; if empty, all columns named like `obs`, `obs[0]` or `obs/camera`.
+        actions: Columns of the action's numbers; if empty, all columns named like `actions` or `actions[0]`.
         next_obs: Columns of the next observation's numbers, in the order of `obs`; empty if the table has none.
         rewards: Column of the rewards.
         terminateds: Column of the termination flags.
@@ -70,7 +70,7 @@ def table_source(
 
     Args:
         table: The table's columns, [N, ...].
-        names: Names of the columns.
+        names: Names of the table's columns, by their role.
         spaces: Spaces of observations and actions; None to infer them from the numbers.
         agents: Names of the agents, if the column `agent` holds indices into this list.
         about: Notes for the manifest of the data set.

@@ -141,7 +141,7 @@ class LocatedSteps(NamedTuple):
     """Positions of the steps of S sequences of length L in a data set, as arrays [S, L].
 
     Attributes:
-        rows: Row numbers in the data set; where a sequence extends beyond its episode, any row of the episode.
+        rows: Row numbers in the data set; where a sequence extends beyond its episode, an arbitrary row of the episode.
         steps: Index of each step within its episode, from 0.
         is_step: Whether the step is within the episode.
     """

@@ -267,7 +267,7 @@ class SetWriter:
 
 
 def require_empty(folder: Path) -> None:
-    """Validates that a folder is empty, so that a new data set may be written to it.
+    """Validates that a folder is empty, so that a new data set can be written to it.
 
     Raises:
         UsageError: The folder has other contents.

@@ -97,7 +97,7 @@ class MaskedVectorEnv:
     Args:
         env: The vector env.
         env_id: Name of the env in error messages.
-        seeds: Seeds of the episodes, which depend on env slot and episode number.
+        seeds: Episode seeds, a function of env slot and episode number.
 
     Raises:
         UsageError: The mask's space does not fit the action space.

@@ -95,8 +95,8 @@ def _open(game: str, num_envs: int, settings: AtariSettings) -> AtariVectorEnv:
 class SeededAtari:
     """Vector env of B Atari games in which each episode has its own seed.
 
-    ALE's autoreset seeds the next game from an internal generator. The env slot is therefore reset a second time, with
-    the episode's seed. ALE reloads the ROM for each seeded reset, which takes as long as 300 steps.
+    ALE's autoreset seeds the next game from an internal generator. The slot is therefore reset a second time, with
+    the new episode's seed. ALE reloads the ROM for each seeded reset, which takes as long as 300 steps.
     """
 
     name = "atari"

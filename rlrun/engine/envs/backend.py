@@ -103,7 +103,7 @@ def backend_of(config: EnvConfig) -> str:
 
     With ``backend: auto``, an env's native vector env is used if its autoreset mode is NEXT_STEP. Wrappers, reset
     options, recorded info entries (`columns`) or arguments that only the single env accepts require the loop backend.
-    With batched wrappers, CartPole keeps its vector form. A factory of a `gymnasium.vector` env cannot create a single
+    With batched wrappers, CartPole remains vectorized. A factory of a `gymnasium.vector` env cannot create a single
     env.
 
     Raises:

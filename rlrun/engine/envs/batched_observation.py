@@ -18,7 +18,7 @@ class BatchedObservation(gymnasium.ObservationWrapper[Any, Any, Any]):  # type: 
     """Base class of env wrappers whose method `observation` converts a single observation or a batch.
 
     Arrays may have additional leading dimensions, so index and reduce from the last axis. If all wrappers are of this
-    kind, CartPole-v1 keeps its vector form; other envs are still stepped one by one.
+    kind, CartPole-v1 remains vectorized; other envs are stepped one by one.
     """
 
 
@@ -31,7 +31,7 @@ class BatchedView:
 
     Args:
         env: The vector env.
-        wrapped: Single env with the wrappers, which defines the spaces and is not stepped.
+        wrapped: Single env with the wrappers; it defines the spaces, and is never stepped.
     """
 
     columns = NO_COLUMNS

@@ -40,7 +40,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
     Args:
         num_envs: Number of env slots, B.
         max_episode_steps: Steps after which an episode is truncated.
-        seeds: Seeds of the episodes, which depend on env slot and episode number.
+        seeds: Episode seeds, a function of env slot and episode number.
         first_episodes: Episode number at which each env slot begins.
         sutton_barto_reward: Whether rewards are 0 per step and -1 at termination, instead of 1 per step.
     """

@@ -45,12 +45,12 @@ ACTION_SEED = 0
 
 @dataclass(frozen=True)
 class EnvFinding:
-    """Finding of an env check: a verdict on one topic, with its reason and advice.
+    """Finding from an env check: a verdict on one topic, with its reason and advice.
 
     Attributes:
         topic: Subject, such as "rewards" or "seeds".
         verdict: "wrong" if training or a resume fails, "note" if learning may suffer, else "ok".
-        found: The observed fact, with its numbers.
+        found: What was observed, with figures.
         reason: Consequence for learning, "" if there is none.
         advice: Suggested remedy.
         is_severe: Whether a note matters even if returns improve.

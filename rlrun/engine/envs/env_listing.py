@@ -24,7 +24,7 @@ class EnvListing:
         id: Gymnasium id of the env.
         family: Package that the env belongs to, such as "classic_control", "mujoco" or "atari".
         backend: Backend chosen by `backend: auto`.
-        install: Pip command for the env's additional dependencies, "" if there is none.
+        install: Pip command for the env's additional dependencies, "" if there are none.
         usable: Whether the dependencies are installed.
     """
 

@@ -53,7 +53,7 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
 
 
 def provided_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
-    """Returns the innermost env, which holds the tabular model, and the time limit in steps (None if none).
+    """Returns the innermost env, which holds the tabular model, and the time limit in steps (None if there is none).
 
     Args:
         config: Config of the env.

@@ -16,7 +16,7 @@ class EpisodeLedger:
     """Episode counters and seeds of B env slots.
 
     Args:
-        seeds: Seeds of the episodes, which depend on env slot and episode number.
+        seeds: Episode seeds, a function of env slot and episode number.
         num_envs: Number of env slots, B.
         first_episodes: Episode number at which each env slot begins; 0 for all unless given.
 
@@ -60,7 +60,7 @@ class EpisodeLedger:
     def chosen(self, slot: int, seed: int) -> EpisodePosition:
         """Returns the start of an env slot's next episode as a position with a seed chosen by the caller.
 
-        The episode does not begin yet.
+        The counter is not advanced: the episode has not begun yet.
         """
         return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 

@@ -20,7 +20,7 @@ def made_by(
         env_id: Name of the env in messages.
         kwargs: Keyword arguments.
         offered: Optional arguments by name; each is passed if the factory has such a parameter.
-        where: Description of worker and env slot, or the env's purpose, for messages.
+        where: Description of the worker and env slot, or of the env's purpose, for messages.
 
     Raises:
         UsageError: The factory does not accept the keyword arguments.
@@ -53,7 +53,7 @@ def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
 
 
 def parameters_of(called: Callable[..., Any]) -> list[str]:
-    """Returns the names of a callable's parameters; empty if unknown, as for some functions in C."""
+    """Returns the names of a callable's parameters; empty if unknown, as for some functions written in C."""
     try:
         return list(inspect.signature(called).parameters)
     except (TypeError, ValueError):

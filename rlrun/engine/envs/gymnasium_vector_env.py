@@ -58,7 +58,7 @@ class GymnasiumVectorEnv:
         start: Function that creates and resets the vector env with a seed per env slot; returns env and first
             observations.
         spaces: Observation and action space of one env slot.
-        seeds: Seeds of the episodes, which depend on env slot and episode number.
+        seeds: Episode seeds, a function of env slot and episode number.
         num_envs: Number of env slots.
         first_episodes: Index of each env slot's first episode.
         made: The vector env, if it was created before `start`.

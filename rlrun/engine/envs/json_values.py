@@ -20,7 +20,7 @@ _SUBJECT = "the observation"
 def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _SUBJECT) -> Tree:
     """Converts elements in JSON form to a batch of the space, a tree of arrays [N, ...].
 
-    Bounds of real numbers are not checked; they are not checked in envs' observations either.
+    Bounds of real numbers are not checked, just as they are not for observations that envs return.
 
     Args:
         space: The space.

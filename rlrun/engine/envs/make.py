@@ -60,7 +60,7 @@ def make_vector_env(
     Args:
         config: Config of the env, including its backend.
         num_envs: Number of env slots, B.
-        seeds: Episode seeds, a function of env slot and episode number; includes the worker index.
+        seeds: Episode seeds, a function of env slot and episode number that includes the worker index.
         first_episodes: Index of each env slot's first episode; 0 for all unless given.
         lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
 

@@ -86,14 +86,14 @@ class PartialView(BatchedObservation):
 
 
 class Parts(BatchedObservation):
-    """Env wrapper that splits a vector observation into a Dict of named parts: ``{kwargs: {velocity: [1, 3]}}``.
+    """Env wrapper that splits a vector observation into a Dict of named parts, as in ``{kwargs: {velocity: [1, 3]}}``.
 
     The setting `model.actor_sees` can then hide a part, such as the velocities, from the actor but not from the
     critics.
 
     Args:
         env: The env.
-        parts: Entries of each part by its name; entries are given by index or name, as in `PartialView`.
+        parts: Entries of each part, by the part's name; entries are given by index or name, as in `PartialView`.
 
     Raises:
         ValueError: The env's observations are not vectors, or lack one of the entries.

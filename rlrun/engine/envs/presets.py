@@ -23,7 +23,7 @@ def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple
         config_class: Config class of the algorithm, which defines the available settings.
 
     Returns:
-        Env and algorithm settings that include the preset's settings; a second call changes nothing.
+        Env and algorithm settings that include the preset's settings; adding the preset again changes nothing.
 
     Examples:
         >>> from rlrun.engine.algorithm_config import AlgorithmConfig

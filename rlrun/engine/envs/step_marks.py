@@ -76,7 +76,7 @@ class SteppedEnv:
 
     Attributes:
         env_id: The env's id or factory.
-        slots: The env slot or world that was being stepped; all slots of a lockstep env.
+        slots: Env slots or worlds that were being stepped: a single one, or all slots of a lockstep env.
         in_training: Whether the episodes were for training, and not for evaluation.
         each: Word for a slot in messages: `env` or `world`.
     """

@@ -223,10 +223,10 @@ def task_env(
 
 
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Multi-task env, which recreates its env if the next episode's task has different keyword arguments.
+    """Multi-task env, which recreates the wrapped env if the next episode's task has different keyword arguments.
 
-    Infos report the task: if tasks are listed, `task` is its index; if a function returns tasks, `task/NAME` is one of
-    its numbers.
+    Infos report the task: for a list of tasks, `task` is the task's index; for a function that returns tasks,
+    `task/NAME` is one of the task's numbers.
 
     Args:
         env_id: Name of the env in messages.

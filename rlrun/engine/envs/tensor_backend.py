@@ -61,7 +61,7 @@ def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, wher
         config: Config of the env.
         num_envs: Number of env slots, B.
         device: Device of all tensors.
-        where: Description of the worker or the purpose, for messages.
+        where: Description of the worker, or of the env's purpose, for messages.
 
     Raises:
         UsageError: The factory does not accept the keyword arguments.
@@ -120,7 +120,7 @@ def spaces_of_tensor_env(config: EnvConfig) -> Spaces:
 
 
 def check_factory(config: EnvConfig) -> None:
-    """Validates an env's factory and its keyword arguments without calling it.
+    """Validates an env's factory and its keyword arguments without calling the factory.
 
     Raises:
         UsageError: The factory does not exist, or does not accept the keyword arguments.
@@ -165,7 +165,7 @@ def check_observations(env_id: str, env: TensorVectorEnv, observations: TensorTr
 
 
 def tensor_form(space: gymnasium.Space[Any]) -> tuple[tuple[int, ...], torch.dtype]:
-    """Returns shape and dtype of the tensor of one element of a space."""
+    """Returns the shape and dtype of the tensor that represents one element of a space."""
     shape, dtype = known_kind(space).form(space)
     return shape, torch.from_numpy(np.zeros((), dtype)).dtype
 

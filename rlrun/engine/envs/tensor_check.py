@@ -74,7 +74,7 @@ class Stepped:
     Args:
         config: Config of the env.
         env: The env.
-        length: T.
+        length: Number of steps, T.
         seed: Root seed of the episodes and actions.
 
     Raises:
@@ -244,7 +244,7 @@ class Stepped:
 
 
 def copied(step: TensorStep) -> TensorStep:
-    """Returns a step with copies of its tensors."""
+    """Returns a copy of a step, with copies of all its tensors."""
     finals = step.finals and FinalObservations(*map_tree(torch.clone, tuple(step.finals)))
     observations, rewards, terminateds, truncateds = map_tree(torch.clone, tuple(step)[:-1])
     return TensorStep(observations, rewards, terminateds, truncateds, finals)

@@ -36,7 +36,7 @@ class TensorStep(NamedTuple):
     """Result of a step in all env slots. The env owns the tensors, and may overwrite them in its next call.
 
     Attributes:
-        observations: Observations to which the next actions respond, [B, ...] in the observation space's dtypes. In a
+        observations: Observations for the choice of the next actions, [B, ...] in the observation space's dtypes. In a
             slot whose episode ended, this is the first observation of the next episode.
         rewards: Rewards, of a floating-point dtype, [B].
         terminateds: Whether each slot's episode ended in a terminal state, bool [B].

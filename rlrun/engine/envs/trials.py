@@ -23,8 +23,9 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
     """Env wrapper for RL^2 meta-learning: joins consecutive episodes of one task into one long episode (a trial).
 
     All episodes of a trial start with the trial's reset options, which define the task; their seeds are derived from
-    the trial's seed. The step that ends an episode returns the first observation of the next episode, whose part `done`
-    is 1. The end of the last episode ends the trial. Recurrent state therefore persists across the trial's episodes.
+    the trial's seed. The step that ends an episode returns the next episode's first observation, in which the part
+    `done` is 1. The end of the last episode ends the trial. Recurrent state therefore persists across the trial's
+    episodes.
     The last action and reward are observed with `model.views: {prev_actions: 1, prev_rewards: 1}`.
 
     Numbers in the infos at episode ends, such as a regret, are summed over the trial.

@@ -230,7 +230,7 @@ def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
     Args:
         close: The env's method `close`.
         env_id: The env's id or factory.
-        where: Description of worker, env slot and episode, or the env's purpose.
+        where: Description of worker, env slot and episode, or of the env's purpose.
     """
     try:
         with Watched(f"env {env_id}: closing it ({where})"):

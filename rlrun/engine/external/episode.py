@@ -22,7 +22,7 @@ def answered(answer: Answer) -> Future[Answer]:
 class Requests:
     """Sequence number and answer of the last request about an agent, an episode or a client.
 
-    They make it possible to detect repeated requests.
+    A repeated request is recognized by its number, and gets the stored answer.
     """
 
     def __init__(self) -> None:

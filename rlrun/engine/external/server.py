@@ -24,7 +24,7 @@ MOST_MESSAGES = 1_000
 
 
 class EpisodeServer:
-    """HTTP server for episodes of external simulators, started at its first use.
+    """HTTP server for episodes of external simulators, started on first use.
 
     Args:
         episodes: The episodes.

@@ -21,7 +21,7 @@ class Clock:
 
     Args:
         schedules: Schedule of each scheduled setting, such as a learning rate, by the setting's name.
-        counts: Counters of received rollouts, which include env steps.
+        counts: Counters of received rollouts, such as the number of env steps.
         start_learner: Function that returns the learner whose SGD steps are counted, and creates it at the first
             call.
         unit: The counter that schedules and iterations follow: env steps or SGD steps.
@@ -31,7 +31,7 @@ class Clock:
         schedules: Schedule of each scheduled setting; may be replaced between two updates.
         fixed: Settings, by name, that are constant in this training run but may be scheduled in others.
         unit: The counter that schedules and iterations follow: env steps or SGD steps.
-        counts: Counters of received rollouts, which include env steps.
+        counts: Counters of received rollouts, such as the number of env steps.
     """
 
     def __init__(

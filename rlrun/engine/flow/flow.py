@@ -59,7 +59,7 @@ class Operator(ABC):
     """Base class of operators with settings, which the printed dataflow (plan) shows as `Name(setting=value)`.
 
     Attributes:
-        learns: Whether the operator runs SGD, so that time profiles count its time as such.
+        learns: Whether the operator runs SGD, so that time profiles count its time as SGD.
         declared_metrics: Declarations of the metrics that `metrics` returns. An algorithm must repeat them in its
             `operator_metrics`, so that the metrics are known without a dataflow.
     """
@@ -135,9 +135,9 @@ class OperatorInfo:
     """Description of a source, an operator or a join of several flows, in the printed dataflow (plan).
 
     Attributes:
-        path: Unique path in the plan: the operator's name, prefixed by the indices of its branches.
+        path: Unique path in the plan: the operator's name, prefixed by the indices of the branches that contain it.
         name: The operator's name.
-        kind: How it processes items: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
+        kind: How the operator processes items: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
             followed_by or concurrently.
         settings: Settings of the operator for the printed plan.
         stateful: Whether checkpoints hold state of the operator.
@@ -161,10 +161,10 @@ class OperatorTiming:
     Attributes:
         path: Path of the operator in the printed dataflow (plan).
         name: Name of the operator.
-        kind: How it processes items, such as `for_each` or `combine`.
+        kind: How the operator processes items, such as `for_each` or `combine`.
         seconds: Seconds spent in the operator itself, not in the operators before it.
         items: Number of items processed.
-        learns: Whether the operator runs SGD, so that time profiles count its time as such.
+        learns: Whether the operator runs SGD, so that time profiles count its time as SGD.
         spans: (Start, end) of each call, if these are recorded, on the clock of `time.perf_counter`.
     """
 
@@ -210,7 +210,7 @@ class Flow(Iterator[T_co]):
 
         Args:
             copies: Number of flows.
-            lead: Number of items by which one of the flows may be ahead of the slowest before it has to wait.
+            lead: Number of items by which one of the flows can get ahead of the slowest before it has to wait.
         """
         duplicate = Duplicate(self.node, copies, lead)
         return tuple(Flow(Copy(duplicate, index)) for index in range(copies))
@@ -390,7 +390,7 @@ def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
 
 
 def learns(operator: Callable[..., Any]) -> bool:
-    """Whether an operator runs SGD, so that time profiles count its time as such."""
+    """Whether an operator runs SGD, so that time profiles count its time as SGD."""
     return isinstance(operator, Operator) and operator.learns
 
 

@@ -78,11 +78,11 @@ class Memory(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns the operator's state for checkpoints."""
+        """Returns the object's state for checkpoints."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the operator from the result of `state()`."""
+        """Restores the object from the result of `state()`."""
         ...
 
 
@@ -96,7 +96,7 @@ class Node(ABC):
         inputs: Upstream nodes, from which items are pulled.
         seconds: Time spent in this node, excluding upstream nodes.
         items: Number of items processed.
-        learns: Whether the node runs SGD, so that time profiles count its time as such.
+        learns: Whether the node runs SGD, so that time profiles count its time as SGD.
         spans: (Start, end) of the operator's calls, on the clock of `time.perf_counter`; None if they are not recorded.
         on_workers: For a source of rollouts, name and settings of each operator that the workers apply.
     """
@@ -219,7 +219,7 @@ class OperatorNode(Node):
             self.memory.load_state(state["operator"])
 
     def pull(self) -> Polled:
-        """Polls the upstream node for the operator's next input, unless the operator is not ready for an item."""
+        """Polls the upstream node for the operator's next input, if the operator is ready for one."""
         if self.pending is not None and (pending := self.pending()) is not None:
             return pending
         return self.inputs[0].poll()

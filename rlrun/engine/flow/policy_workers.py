@@ -70,11 +70,11 @@ class PolicyWorkers:
         the last one is ready. The next round is requested when its first item is pulled, after downstream operators
         such as a broadcast of weights have run. A lost worker is restarted from its last state and collects the same
         fragment again, unless operators on the worker learn. With `async`, each fragment is delivered as soon as it is
-        ready, and its worker's next one is requested when the next item is pulled.
+        ready, and its worker's next fragment is requested when the next item is pulled.
 
         Args:
             on_worker: Operators that the worker applies to each fragment.
-            mode: `sync` (rounds of fragments) or `async`, see above.
+            mode: `sync` (rounds of fragments) or `async`; both are explained above.
             in_flight: Number of simultaneous requests to an asynchronous worker.
             deliver: Whether remote workers send large fragments by value or as Ray references.
 

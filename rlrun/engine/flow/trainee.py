@@ -51,7 +51,7 @@ class Filters:
 
 
 class PolicyLag:
-    """Mean and maximum policy lag: how many updates the weights that acted were behind the learner's."""
+    """Mean and maximum policy lag: the number of updates by which the acting weights were behind the learner's."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -63,7 +63,7 @@ class PolicyLag:
 
         Args:
             version: Version of the learner's weights, before it learns from the batch.
-            versions: Versions of the weights that acted at each step of the batch, of any shape.
+            versions: Version of the weights that acted at each step of the batch, an array of any shape.
         """
         lags = version - np.asarray(versions)
         self._sum += float(lags.sum())
@@ -88,7 +88,7 @@ class Trainee:
     that a dataflow can be printed without them.
 
     Attributes:
-        name: Name of the policy, unique in the training.
+        name: Name of the policy, unique in the training run.
         model: Settings of the policy's networks.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.

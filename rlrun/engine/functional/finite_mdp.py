@@ -63,7 +63,7 @@ class FiniteMDP:
         return self.backup(values, gamma)
 
     def reachable(self) -> NDArray[np.bool_]:
-        """Returns which of the S states can be reached from the initial states, [S]."""
+        """Returns a mask [S] of the states that can be reached from the initial states."""
         leads_to: NDArray[np.bool_] = self.transitions.max(axis=1) > 0
         found = self.starts > 0
         while True:

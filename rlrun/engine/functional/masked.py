@@ -31,7 +31,7 @@ def masked_mean(x: T, valid: T) -> T:
 
 
 def standardized(x: NDArray[np.float32], valid: NDArray[np.bool_], epsilon: float = 1e-8) -> NDArray[np.float32]:
-    """Returns numbers shifted and scaled to mean 0 and standard deviation 1 over valid entries; others become 0.
+    """Returns numbers shifted and scaled to mean 0 and standard deviation 1 over valid entries; invalid ones become 0.
 
     Invalid entries need not be finite.
 

@@ -32,7 +32,7 @@ def following_steps(steps: Tensor) -> Tensor:
     """Returns, for each step of a sequence, the index of the observation from which its n-step return bootstraps.
 
     Args:
-        steps: Number of steps n of the return from each step, [sequences, steps]; 0 gives the index of the step itself.
+        steps: Number of steps n in the return from each step, [sequences, steps]; 0 gives the index of the step itself.
     """
     # A cumulative sum of ones instead of arange: it has the type and device of `steps`.
     return steps + steps.new_ones(steps.shape[1]).cumsum(0) - 1

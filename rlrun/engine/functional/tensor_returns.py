@@ -48,7 +48,7 @@ def tensor_gae(
 
 
 def tensor_standardized(x: Tensor, valid: Tensor, epsilon: float = 1e-8) -> Tensor:
-    """Returns numbers shifted and scaled to mean 0 and standard deviation 1 over valid entries; others become 0.
+    """Returns numbers shifted and scaled to mean 0 and standard deviation 1 over valid entries; invalid ones become 0.
 
     The means are computed in float64, as by `rlrun.engine.functional.masked.standardized`.
     """

@@ -27,7 +27,8 @@ class CapturedFunction:
     time for launching each operation, which dominates for small networks.
 
     Args:
-        function: Function of tensors, without data-dependent control flow, which may change its arguments in place.
+        function: Function of tensors; may change its arguments in place, but must not have data-dependent control
+            flow.
         arguments: Example tensors on the GPU, with the shapes and dtypes of later calls; not modified.
         num_kept: Number of leading arguments that are identical tensors in every call, used in place.
 

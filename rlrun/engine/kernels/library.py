@@ -87,7 +87,7 @@ def library() -> ctypes.CDLL:
 
 
 def compiled(meanwhile: Callable[[], object] | None = None) -> ctypes.CDLL:
-    """Loads the C kernels without a matrix product, and compiles them first unless an earlier process did.
+    """Loads the C kernels, without NumPy's matrix product, and compiles them first unless an earlier process did.
 
     Args:
         meanwhile: Function that is called while the compiler runs, or not at all if the kernels are compiled already.
@@ -114,7 +114,7 @@ def required_library(what: str, machine: str) -> ctypes.CDLL:
 
     Args:
         what: Beginning of the message, such as "updates of this run are computed".
-        machine: Verb for the machines that need the kernels, such as "learns".
+        machine: End of "every machine that ..." in the message, such as "learns".
 
     Raises:
         CompilerMissing: The kernels cannot be used on this machine.
@@ -130,7 +130,7 @@ def required_library(what: str, machine: str) -> ctypes.CDLL:
 
 @cache
 def product() -> tuple[int, int]:
-    """Returns the address of the matrix product function in NumPy's BLAS, and the width in bits of its integers.
+    """Returns the address of the matrix product function in NumPy's BLAS, and the bit width of the BLAS's integers.
 
     Raises:
         NoLibrary: NumPy's BLAS has no function with a known name, or several.

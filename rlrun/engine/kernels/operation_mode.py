@@ -7,7 +7,7 @@ from typing_extensions import override
 
 
 class OperationMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Torch mode for subclasses that define `__torch_dispatch__`; it does not import torch's compiler."""
+    """Base class of torch modes with `__torch_dispatch__`; it avoids importing torch's compiler."""
 
     @classmethod
     @override

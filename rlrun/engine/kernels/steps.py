@@ -51,7 +51,7 @@ LETTERS = {
 
 
 class StepTable:
-    """Table of operations for the C code in `kernels.c`, built from NumPy calls, and the temporary arrays they need.
+    """Table of operations for the C code in `kernels.c`, built from NumPy calls, with all temporary arrays.
 
     Args:
         library: The compiled kernels.
@@ -494,7 +494,7 @@ def write_sigmoid_gradient(gradient: Array, y: Array, out: Array) -> None:
 
 
 def write_tanh_gradient(gradient: Array, y: Array, out: Array) -> None:
-    """Writes gradient * (1 - y^2) to `out`, elementwise, for y = tanh(x); `out` shares no memory with the gradient."""
+    """Writes gradient * (1 - y^2) to `out`, elementwise, for y = tanh(x); `out` must not overlap the gradient."""
     np.multiply(y, y, out)
     np.subtract(1, out, out)
     np.multiply(out, gradient, out)
@@ -520,7 +520,7 @@ def write_places(bounds: Array, x: Array, side: Literal["left", "right"], out: A
 def write_quantile_pairs(estimates: Array, targets: Array, out: Array) -> None:
     """Writes to `out` the quantile Huber losses of all pairs of estimates and targets, and their slopes.
 
-    `quantile_pairs_in_torch` defines them.
+    `quantile_pairs_in_torch` has the definition of both.
 
     Args:
         estimates: Estimated quantiles and their fractions, [2, R, N].
@@ -571,7 +571,7 @@ def address(array: Array) -> int:
 
 
 def require(is_supported: bool) -> None:
-    """Validates that `is_supported` is true: a kernel supports the requested variant of an operation.
+    """Refuses the requested variant of an operation unless a kernel supports it, as `is_supported` states.
 
     Raises:
         NoKernel: The variant is not supported.

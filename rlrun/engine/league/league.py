@@ -294,7 +294,7 @@ class Pool:
     def add(self, policy: str, weights: Weights) -> Member:
         """Adds a snapshot of a policy's weights to the pool.
 
-        If the policy then has too many snapshots, the oldest one after its first is removed.
+        If the policy then has too many snapshots, the oldest one other than the policy's first is removed.
         """
         number = self._added.get(policy, 0)
         self._added[policy] = number + 1

@@ -53,7 +53,7 @@ class SeatSettings(ConfigModel):
 
     @property
     def pool_share(self) -> float:
-        """Fraction of episodes against past snapshots: what self-play, scripts and checkpoints leave over."""
+        """Fraction of episodes against past snapshots: the remainder after self-play, scripts and checkpoints."""
         return max(1.0 - self.self_play_share - sum(self.scripted.values()) - sum(self.checkpoints.values()), 0.0)
 
     def described(self) -> str:

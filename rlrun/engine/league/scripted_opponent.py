@@ -173,7 +173,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns which of B slots need a decision, [B]: an agent acts there and has a legal action.
+    """Returns a mask [B] of the slots that need a decision: those in which an agent acts and has a legal action.
 
     An action mask without legal actions marks an episode's final observation.
     """

@@ -105,7 +105,7 @@ class SeatBehavior:
     the fragment's pre-drawn noise, so that the choice does not depend on scheduling. Agents in the same env get
     independent opponents.
 
-    Fragments are not learned from; only actions are recorded, so that a resume can replay them.
+    Fragments are not learned from; only actions are recorded, so that a resumed run can replay them.
 
     Args:
         policies: Behavior policy, without weights yet, for each policy whose versions play in the seat.
@@ -114,7 +114,7 @@ class SeatBehavior:
     Attributes:
         weights_version: Version of the lineup, -1 before the first.
         noise_source: Source of the random numbers that select opponents, and of all policies' noise.
-        collector: Recorder of the fragments' columns, which are only actions.
+        collector: Recorder of fragments, which stores only their actions.
     """
 
     def __init__(self, policies: Mapping[str, BehaviorPolicy], action_space: ActionSpace) -> None:
@@ -210,7 +210,7 @@ class SeatBehavior:
         return _PolicyPlayer(member, behavior, self.noise_source.parts[member.policy])
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Passes the last step's rewards in B slots to the opponents, for those whose policy observes past rewards."""
+        """Passes the last step's rewards in B slots to those opponents whose policies observe past rewards."""
         for player in self._players.values():
             player.take_rewards(rewards)
 

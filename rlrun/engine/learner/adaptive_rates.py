@@ -71,7 +71,7 @@ def adapted(rule: AdaptiveRate, rate: Tensor, kl: Tensor | float) -> Tensor:
     """Returns the learning rate, a scalar, after an update with a given KL divergence.
 
     Args:
-        rule: Target and bounds.
+        rule: Target of the KL divergence, and bounds of the learning rate.
         rate: Learning rate of the update.
         kl: Mean KL divergence of the update.
     """

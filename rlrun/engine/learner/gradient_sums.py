@@ -167,7 +167,8 @@ def share_of(
     Args:
         batch: Rows of K minibatches, concatenated.
         drawn: Random columns for each minibatch; a column with a single row belongs to the whole minibatch.
-        share: (i, n): the i-th (from 0) of n equal blocks of consecutive rows; n divides the size of a minibatch.
+        share: (i, n): the i-th (from 0) of n equal blocks of consecutive rows; n must divide the number of
+            rows per minibatch.
 
     Returns:
         The share's rows from all minibatches, concatenated; its random columns for each minibatch; and the number

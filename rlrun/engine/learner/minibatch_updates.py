@@ -44,7 +44,7 @@ SUMS = {
 
 
 class MinibatchUpdates:
-    """Updates of a policy's parameters on one minibatch after another, each by the losses that are due on it.
+    """Updates a policy's parameters minibatch by minibatch, with the losses that are due on each.
 
     Args:
         policy: Policy to train.
@@ -60,7 +60,7 @@ class MinibatchUpdates:
     Attributes:
         counts: Number of minibatches that each objective has seen.
         totals: Training statistics, summed over minibatches.
-        execution: Runs the updates.
+        execution: Backend that runs the updates.
         takes_rows: Whether the caller should pass minibatches as selected rows to `step_through`, rather than one by
             one to `step`.
         rates: Adaptive learning rates; None if no objective has one.

@@ -107,7 +107,7 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
 
     Args:
         columns: Rows of experience [sequences, steps, ...].
-        order: Shuffled row indices; `size` divides their number.
+        order: Shuffled row indices; their number must be a multiple of `size`.
         size: Rows per minibatch.
     """
     shuffled = columns.map(lambda leaf: leaf.index_select(0, order))

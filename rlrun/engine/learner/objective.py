@@ -64,9 +64,9 @@ class Objective:
             separately from the gradient of the other parameters; "" for a single norm.
         optimizer: Optimizer of the objective's parameters.
         needs: Names of earlier objectives whose `Loss.carry` this loss reads, as `batch["<objective>/<name>"]`.
-        assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values of
-            shares and microbatches are averaged by valid steps, like the loss. They overwrite the result of the
-            gradient step.
+        assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values from
+            shares and microbatches are averaged, weighted by valid steps, like the loss. They overwrite the result of
+            the gradient step.
         projects: Projections of the objective's parameters after each optimizer step.
         is_main: Whether the statistics keep their names in a learner with several objectives. Statistics of other
             objectives are prefixed by the objective's name.

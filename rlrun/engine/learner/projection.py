@@ -22,7 +22,7 @@ class Projection:
     """Rescaling of parameters to a fixed Euclidean norm along an axis.
 
     Attributes:
-        parameters: Names of parameters of equal shape; their entries along the axis, taken together, get the norm.
+        parameters: Names of parameters of equal shape; the norm is taken as if they were concatenated along the axis.
         axis: Axis along which the norm is taken: 1 for the weights of each output of a dense layer.
         norm: Norm after the projection.
     """

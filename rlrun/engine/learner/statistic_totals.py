@@ -33,7 +33,7 @@ class StatisticTotals:
         self._totals[names] = (own * 1 if total is None else total + own, count + 1)
 
     def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
-        """Counts `count` minibatches (CPU only); returns the array of sums, for the caller to add their statistics."""
+        """Counts `count` minibatches (CPU only); returns the sums, to which the caller must add the statistics."""
         if names not in self._totals:
             self._totals[names] = np.zeros(len(names), np.float32), 0
         total, counted = self._totals[names]

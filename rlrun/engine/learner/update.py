@@ -306,7 +306,7 @@ def apply_gradient(
     gradient: Tensor,
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
-    """Clips a gradient, applies an optimizer step in place and projects; returns the norm before clipping."""
+    """Clips a gradient, steps the optimizer in place, and projects parameters; returns the norm before clipping."""
     start, size = objective.range_in(policy.parameters)
     norm: Tensor = gradient.norm()
     if objective.clipped_separately:

@@ -21,7 +21,7 @@ from rlrun.engine.settings.metric import Metric
 def checked(
     objectives: Sequence[Objective], owner: type, declared: Sequence[Metric], announce: Callable[[str], None]
 ) -> list[Objective]:
-    """Returns the objectives with losses that check their results at each call; a traced loss is called only once.
+    """Returns the objectives with losses that check their results at each call (a traced loss is called only once).
 
     Args:
         objectives: All objectives of a learner.

@@ -153,7 +153,7 @@ class EnvironmentUnusable(RlrunError):
 
 
 class OutOfResources(RlrunError):
-    """Error for a full disk or memory; the message names the location, and the needed and free bytes."""
+    """Error for a full disk or exhausted memory; the message names the location, and the needed and free bytes."""
 
     exit_code = ExitCode.DISK_OR_MEMORY
 
@@ -163,7 +163,7 @@ class DiskFull(OutOfResources):
 
 
 class RunTakenOver(RlrunError):
-    """Error for a process whose run another process has taken over, because this process did not renew its record."""
+    """Error for a process that no longer owns its run's copy in storage, because another process took it over."""
 
     exit_code = ExitCode.TAKEN_OVER
 

@@ -82,7 +82,7 @@ def table() -> Mapping[str, Any]:
 def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
     """Returns rlrun's counterparts of other libraries' settings, by the setting's name in the other library.
 
-    If a setting has several counterparts, the one that applies is the first that exists in the config.
+    If a setting has several counterparts, the first one that exists in the config applies.
     """
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))

@@ -78,7 +78,7 @@ class ActionEffects:
             terminations of the next steps).
         lags: Steps until an observation differed, for each state in which one did; 1 is the observation right after
             the action.
-        still: For each part, whether the observation stayed the same in the step, [S, V].
+        still: For each part, whether the observation stayed the same in the step, [S, V] by state and value.
     """
 
     parts: Sequence[ActionPart]

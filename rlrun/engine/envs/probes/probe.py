@@ -23,11 +23,11 @@ LEAST_EPISODES = 3
 
 @dataclass(frozen=True)
 class Probe:
-    """Result of the probe of an env.
+    """Result of probing an env.
 
     Attributes:
         findings: Findings on the env.
-        effects: Effects of its actions.
+        effects: Effects of the env's actions.
         reward_gap: Mean number of steps between two events (unusual rewards or terminations), weighted by rewards;
             without any event, the largest number of steps observed.
         sees_rewards: Whether random actions led to different rewards, or to a termination.
@@ -74,8 +74,8 @@ def probe(config: EnvConfig, steps: int, seed: int) -> Probe:
 def time_limit_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvFinding]:
     """Yields a finding if the longest episodes all terminate at the same step, as they would at a time limit.
 
-    There is no finding if the observation includes the time, since value estimates can then account for the end, or if
-    actions do not change observations, since they then do not affect the value of later states.
+    There is no finding in two cases: if the observation includes the time, since value estimates can then account for
+    the end; and if actions do not change observations, since they cannot affect the value of later states.
     """
     if (effects.is_known and not effects.changes_observations) or shows_time(taken):
         return
@@ -91,7 +91,7 @@ def time_limit_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[
 
 
 def constant_reward_findings(taken: RandomSteps) -> Iterator[EnvFinding]:
-    """Yields a finding if all rewards are the same nonzero number and no episode terminates: they carry no signal."""
+    """Yields a finding if rewards carry no signal: all are the same nonzero number, and no episode terminates."""
     rewards = taken.rewards
     if rewards[0] and (rewards == rewards[0]).all() and not taken.terminated.any():
         found = f"{rewards[0]:.4g} in each step"

@@ -33,7 +33,7 @@ MOST_NUMBERS = 256
 
 @dataclass(frozen=True)
 class RandomSteps:
-    """Steps of a random policy: N steps, in the order of the env slots and of time in a slot.
+    """N steps of a random policy, ordered by env slot, and by time within a slot.
 
     Attributes:
         observations: Observation before each step as numbers, [N, D].

@@ -47,8 +47,8 @@ class LagrangianAdvantages(StatefulOperator):
 
     Args:
         column: Column of the costs.
-        limit: Limit of an episode's mean cost.
-        rate: Step of the multiplier per unit of cost.
+        limit: Limit on the mean cost per episode.
+        rate: Change of the multiplier in an update, per unit of cost above the limit.
 
     Source:
         Ray, Achiam, Amodei, "Benchmarking safe exploration in deep reinforcement learning", 2019; the divisor 1 + m is
@@ -104,7 +104,7 @@ def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str)
 
     Args:
         learned: The algorithm's dataflow.
-        bound: Settings of the constraint, such as the limit of costs.
+        bound: Settings of the constraint, such as the limit on costs.
         algorithm: Name of the algorithm, for messages.
 
     Raises:

@@ -32,8 +32,8 @@ class TrainOnBatch(Operator):
         seq_len: Steps per sequence of a recurrent policy, a divisor of `minibatch_size`; None for single steps.
         stop: Early stopping (statistic, bound): stops after an epoch in which the statistic's mean exceeds the bound.
         objectives: Names of the losses to minimize; None for all.
-        recompute: Operators that add advantages to a batch with values. They are run again, with the current network's
-            values, before each epoch except the first; empty if there are none.
+        recompute: Operators that add advantages to a batch with values, to be run again with the current network's
+            values before each epoch except the first; empty for no recomputation.
     """
 
     learns = True

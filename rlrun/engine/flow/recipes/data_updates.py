@@ -98,7 +98,7 @@ def rows_of_data(config: MinibatchSettings) -> int:
     """Returns the number of rows per minibatch that come from data sets rather than from the replay buffer.
 
     Raises:
-        UsageError: The shares leave no rows for the data or for the replay.
+        UsageError: The shares leave no rows for the data or for the replay buffer.
     """
     own = round(config.minibatch_size * total_share(tuple(config.input or ())))
     if not 0 < own < config.minibatch_size:
@@ -121,7 +121,7 @@ def minibatches_with_data(
         view: Function that defines how a data set is read, for example as n-step transitions.
 
     Raises:
-        UsageError: The shares leave no rows for the data or for the replay.
+        UsageError: The shares leave no rows for the data or for the replay buffer.
     """
     own = rows_of_data(config)
     return replay_minibatches(
@@ -142,7 +142,7 @@ def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettin
         config: Settings: data sets with shares, minibatch size, replay ratio, and target network updates.
 
     Raises:
-        UsageError: The shares leave no rows for the data or for the replay.
+        UsageError: The shares leave no rows for the data or for the replay buffer.
 
     Source:
         Ball et al., arXiv:2302.02948 (RLPD), section 4.1 (symmetric sampling: a share of 0.5).

@@ -68,7 +68,7 @@ def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFact
 
 
 class DataMinibatches(StatefulSource[SampleBatch]):
-    """Draws minibatches from data sets, uniformly with replacement, each set according to its share.
+    """Draws minibatches from data sets, uniformly with replacement; each set contributes its share of the rows.
 
     A remote data set that is too large to copy is sampled from a moving window of its files. A checkpoint contains the
     state of the random draws and hashes of the data sets, not their rows.
@@ -200,14 +200,14 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
 
 
 class ViewedSet(DataSet):
-    """Data set whose observations are extended by past steps, as a policy with such inputs sees them when acting.
+    """Data set whose observations are extended by past steps, just as the policy's inputs are when it acts.
 
     Past steps belong to the same episode; steps before its start are padding. Final observations are extended too.
 
     Args:
         data: The data set.
         leaves_of: The network's inputs (current observation and past steps), a tree of `ObservationLeaf`.
-        action_space: The policy's action space, which converts between its own actions and env actions.
+        action_space: The policy's action space, which converts between the policy's actions and env actions.
     """
 
     def __init__(self, data: DataSet, leaves_of: ObservationTree, action_space: ActionSpace) -> None:

@@ -86,7 +86,7 @@ class SyncRollouts(RolloutSource):
     """Source that delivers fragments in rounds, each with one fragment from every worker or from the fastest workers.
 
     If only the fastest workers are awaited, the fragment of a worker that misses a round is dropped when it arrives,
-    and the worker then collects its next one for the current round.
+    and the worker then collects its next fragment for the current round.
     """
 
     def __init__(self, workers: WorkerSet, policy: str | Sequence[str], on_workers: Any) -> None:

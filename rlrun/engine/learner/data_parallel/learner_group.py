@@ -36,7 +36,7 @@ class LearnerGroup:
     on the number of replicas.
 
     A batch is put into Ray's object store once; all replicas on a machine read it from there. If a replica dies or
-    hangs, the trial fails, and may restart from its newest checkpoint.
+    hangs, the trial fails; it can restart from its newest checkpoint.
 
     The constructor starts the replicas (and Ray, if needed), and blocks until all replicas have joined.
 
@@ -138,8 +138,8 @@ class LearnerGroup:
         """Trains on one or more minibatches in turn, each divided into equal shares of consecutive rows.
 
         Args:
-            batch: Rows of experience [sequences, steps, ...]; the number of replicas divides the rows of each
-                minibatch.
+            batch: Rows of experience [sequences, steps, ...]; the number of rows per minibatch must be a multiple of
+                the number of replicas.
             scheduled: Current values of scheduled settings by name, including learning rates.
             objectives: Names of the objectives to run; None for all.
             minibatches: Number of minibatches into which the batch is split, each of consecutive rows.

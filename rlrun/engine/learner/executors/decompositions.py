@@ -81,7 +81,7 @@ def variance(x: Tensor, dims: list[int] | None, correction: float = 1.0) -> Tens
 def layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Computes layer norm over the last dimensions; also returns means and reciprocal stds, for its gradient."""
+    """Computes layer norm over the last dimensions; also returns the means and 1 / std that the gradient needs."""
     dims = list(range(x.ndim - len(shape), x.ndim))
     mean = x.mean(dims, keepdim=True)
     centered = x - mean

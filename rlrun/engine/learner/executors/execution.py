@@ -37,7 +37,7 @@ TRANSLATIONS = {
 
 
 class Execution:
-    """Runs a learner's computations, either directly in torch or translated once per minibatch shape.
+    """Runs a learner's computations, either directly in torch or after one translation per minibatch shape.
 
     Args:
         update_executor: Backend that runs the computations.

@@ -64,7 +64,7 @@ def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor],
 
 
 def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
-    """Traces a function and its backward pass into a graph, whose nodes hold the forms of their results in `meta`.
+    """Traces a function and its backward pass into a graph; each node's `meta` holds its result's shape and dtype.
 
     Torch's `make_fx` would trace equivalently, but imports torch's compiler, which takes seconds.
 
@@ -115,7 +115,7 @@ class OperationTracer(OperationMode):
         arguments: Arguments of the traced function.
 
     Attributes:
-        graph: Operations so far; each node's `meta` holds the form of its result, or the tensor itself for a constant.
+        graph: Operations so far; each node's `meta` holds the shape and dtype of its result, or a constant's tensor.
     """
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
@@ -186,13 +186,12 @@ class BoundUpdate:
         num_kept: Number of leading arguments that are the same tensors in every call, and are used without copying.
 
     Attributes:
-        calls: The calls, in order.
-        read: Pairs (index, array): before each call, the argument with this index is copied to the array.
+        calls: The NumPy calls, in order.
+        read: Pairs (index, array): before each run, the update's argument with this index is copied to the array.
         changed: The pairs in `read` whose arrays the calls modify.
         results: Arrays of the results.
         num_kept: Number of leading arguments that are used without copying.
-        filled_with: The list of arguments after the batch's columns that the last `fill` copied; None if others
-            have been copied since then.
+        filled_with: The list `others` (see `fill`) that was copied last; None if other arguments were copied since.
 
     Raises:
         NoKernel: An operation, or the variant that the graph uses, has no kernel.

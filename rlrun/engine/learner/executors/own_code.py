@@ -9,7 +9,7 @@ from rlrun.engine.settings.sources import is_installed
 
 
 def read_by_python(frame: FrameType | None, until: CodeType) -> str:
-    """Returns a message that a loss turns a tensor into a number, with file and line if these are in users' code.
+    """Returns the message for a loss that turns a tensor into a number, with file and line in users' code, if any.
 
     Args:
         frame: Innermost stack frame at that time.

@@ -60,9 +60,9 @@ class QuantileHuber(torch.autograd.Function):
         """Computes the losses [R, N].
 
         Args:
-            ctx: Context of the gradient.
+            ctx: Torch's context, which keeps the slopes for `backward`.
             quantiles: Estimated quantiles, [R, N].
-            fractions: Their fractions, [R, N].
+            fractions: Fractions of the estimated quantiles, [R, N].
             targets: Samples of the target distributions, [R, M].
         """
         found: Tensor = QUANTILE_PAIRS(torch.stack([quantiles, fractions]), targets)

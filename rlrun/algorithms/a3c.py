@@ -37,8 +37,8 @@ class A3CConfig(A2CConfig, WorkerGradientConfig):
     """Settings of A3C (Mnih et al., arXiv:1602.01783).
 
     The optimizer is Adam with one state shared by all workers; the paper shares the state of RMSProp (section 4,
-    "optimization"). The entropy coefficient (beta in section 4) is the
-    one that the paper uses for Atari.
+    "optimization"). The entropy coefficient (beta in section 4) defaults
+    to the paper's value for Atari.
     """
 
     train_batch_size: PositiveInt = 80

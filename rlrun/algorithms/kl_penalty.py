@@ -86,7 +86,7 @@ class AdaptKLPenalty(Operator):
 
     Args:
         trainee: The policy in training.
-        penalty: Operator with the weight.
+        penalty: Operator that holds the weight.
         target: Mean KL divergence over the minibatches of an update. The weight is raised if the divergence exceeds
             twice the target, and lowered if it is below half the target.
 

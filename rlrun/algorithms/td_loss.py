@@ -38,7 +38,7 @@ class HuberSettings(ConfigModel):
 
 
 def huber(errors: Tensor, bound: float | None) -> Tensor:
-    """Huber loss, of any shape: e^2 / 2 for |e| <= bound, else bound (|e| - bound / 2) (Huber, 1964).
+    """Huber loss of each error: e^2 / 2 for |e| <= bound, else bound (|e| - bound / 2) (Huber, 1964).
 
     Args:
         errors: Errors e.

@@ -57,7 +57,7 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
         document: JSON document of the command, in which the error is also reported; None for text output.
 
     Raises:
-        click.exceptions.Exit: With the exit code, after the text was written.
+        click.exceptions.Exit: With the exit code, after the message has been written.
     """
     try:
         yield
@@ -122,7 +122,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
 
 
 def report_unexpected_end(end: UnexpectedEnd) -> NoReturn:
-    """Reports, in the parent process, that a command's process ended without a message, and ends in the same way.
+    """Runs in a command's parent process: reports that the command ended without a message, and exits in the same way.
 
     Args:
         end: The end of the process.

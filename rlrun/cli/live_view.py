@@ -47,7 +47,7 @@ def drawn_trial(
     Args:
         trial: Progress of the trial.
         metrics: Metrics of the trial.
-        heading: First line.
+        heading: Text of the first line.
         now: Current time in seconds, on the caller's clock.
         console: The terminal, whose size limits the screen.
     """

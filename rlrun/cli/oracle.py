@@ -31,8 +31,8 @@ MOST_ROWS = 64
 def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool) -> None:
     """Compare learned values with exact ones in small envs.
 
-    The env must have a tabular model, such as FrozenLake-v1, CliffWalking-v1 and
-    Taxi-v4. For a SPEC, a YAML file, only the exact values are shown. Values are
+    The env must have a tabular model, as FrozenLake-v1, CliffWalking-v1 and
+    Taxi-v4 do. For a SPEC, a YAML file, only the exact values are shown. Values are
     discounted with the algorithm's gamma; with gamma 1 they are returns within the
     time limit.
 

@@ -34,7 +34,7 @@ def print_outcome(trials: Sequence[TrialResult]) -> None:
         trials: The run's trials.
 
     Raises:
-        TrainingFailed: If a trial has failed or is not complete, with its error.
+        TrainingFailed: If a trial has failed or is not complete; the message includes the trial's error.
     """
     if wants_json():
         print_json({"trials": [trial_data(trial) for trial in trials]})

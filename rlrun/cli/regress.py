@@ -85,7 +85,8 @@ def regress(
     """Run experiments and check that they reach their targets.
 
     Each trial's final checkpoint is evaluated in 20 deterministic episodes. The spec's `passes` is the number of seeds
-    that must reach the target, two thirds by default. If fewer do, the exit code is 3; if a trial failed, it is 4.
+    that must reach the target; the default is two thirds of the seeds. If fewer do, the exit code is 3; if a trial
+    failed, it is 4.
 
     \b
     rlrun regress configs/regression/ --junit junit.xml

@@ -83,7 +83,7 @@ class RunProgress:
 
         Args:
             event: The report.
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
 
         Returns:
             Whether the report says anything new apart from the longer wait.
@@ -95,7 +95,7 @@ class RunProgress:
         """Message about the wait for nodes; "" if the run is not waiting.
 
         Args:
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         if self.waiting is None:
             return ""

@@ -91,7 +91,7 @@ def run_data(state: RunState, owner: LastOwner | None, problem: str) -> dict[str
     """Serializes a run's state to JSON data.
 
     Args:
-        state: The state.
+        state: State of the run.
         owner: Owner of the run's copy in remote storage; None if no process on another machine owns it.
         problem: Error that prevented looking up the owner; "" if there was none.
     """

@@ -45,7 +45,7 @@ def table(
 
     Args:
         headings: One heading per column.
-        rows: The cells; None is shown as "-", a float with few digits.
+        rows: The cells; None is shown as "-", and floats with few digits.
         width: Maximum line width in characters; None for no limit.
         expendable: Headings of the columns that may be left out, in this order.
 
@@ -234,7 +234,7 @@ def configurations_table(
 
 
 def counterpart_words(metric: str) -> str:
-    """Column heading for a return's counterpart, that is, the same return measured in training or in evaluations.
+    """Column heading for a return's counterpart: the training return for an evaluation return, or vice versa.
 
     The heading is "in training" if the given metric is measured in evaluations, else "evaluation".
     """

@@ -144,7 +144,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
 
 @contextmanager
 def naming_runs_dir(run: Path | None) -> Iterator[None]:
-    """Context manager that adds to a `CheckpointRefused` error the ``--runs-dir`` option that makes the run trusted.
+    """Context manager that names, in a `CheckpointRefused` error, the ``--runs-dir`` option that makes a run trusted.
 
     Args:
         run: The run's directory; None for a checkpoint that belongs to no run.

@@ -66,7 +66,7 @@ class TrialProgress:
         best: Best value so far of the metric `judged_by`, or None.
         judged_by: Metric by which the trial is compared with others.
         ended_at: Time at which the trial ended; None while it has not.
-        stop_reason: Why the trial stopped; "" if it has not stopped yet, or failed.
+        stop_reason: Why the trial stopped; "" while it has not, or if it failed.
     """
 
     name: str
@@ -214,7 +214,7 @@ class TrialProgress:
     def named(self) -> dict[str, str]:
         """Metrics that the spec names in `stop` or by which the trial is judged, keyed by the last part of their names.
 
-        A success rate is an example. Steps, returns and outcomes of games are left out, since views show them anyway.
+        Steps, returns and game outcomes are left out, since views show them anyway; a success rate would remain.
         """
         names = [name for name in (*self.stop, self.judged_by) if name not in (*SHOWN_METRICS, *CURVES)]
         return {name.rpartition("/")[2]: name for name in names if not is_game_metric(name)}

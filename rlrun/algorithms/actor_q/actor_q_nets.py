@@ -25,7 +25,8 @@ def actor_spec(
         leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         model: Settings of the layers.
         num_outputs: Size of the output, K.
-        log_stds: Additional log standard deviation outputs for state-dependent exploration; None for no such outputs.
+        log_stds: Description of additional outputs, the log standard deviations of state-dependent exploration; None
+            for no such outputs.
     """
     head = Head("outputs", "head", num_outputs, gain=0.01, log_stds=log_stds)
     return network_spec(leaves, model, Tower((head,)), core=core_of(model))
@@ -36,7 +37,7 @@ def critic_spec(
 ) -> NetworkSpec:
     """Creates the spec (layers and sizes) of a critic: Q(s, a), Q(s, .) with one output per action, or V(s).
 
-    In a recurrent network, actions are concatenated to the core's outputs, and further dense layers of the configured
+    In a recurrent network, actions are concatenated with the core's outputs, and further dense layers of the configured
     widths follow. The recurrent state is thus a function of observations alone, and any action can be evaluated at
     every step (Ni et al., arXiv:2110.05038).
 

@@ -51,7 +51,7 @@ class ExtendedSoftPolicy(SoftPolicy):
         seed: Seed for the initial parameters.
 
     Raises:
-        UsageError: The settings require continuous actions, but actions are Discrete; see `SoftPolicy`.
+        UsageError: If the settings require continuous actions but the actions are Discrete; see also `SoftPolicy`.
     """
 
     config: ExtendedSACConfig
@@ -124,7 +124,7 @@ def extended_actor(
 
 
 def with_layers(spec: NetworkSpec, model: ExtendedModelConfig) -> NetworkSpec:
-    """Copies a network spec, with batch (re)normalization and residual layers if the settings enable them."""
+    """Copies a network spec, adding batch (re)normalization and residual layers if the settings enable them."""
     return replace(spec, renormalizes=model.batch_renorm, batch_norm=model.batch_norm, residual=model.residual)
 
 

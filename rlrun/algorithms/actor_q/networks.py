@@ -49,7 +49,7 @@ class ObservationSequences:
 
 @dataclass(frozen=True)
 class ActorQNetworks:
-    """Critics, other networks and target networks, evaluated with given parameters, for losses.
+    """Critics, other networks and target networks, as losses use them: evaluated with given parameters.
 
     Attributes:
         critics: The C critics, as functions that take their parameters as input.
@@ -75,7 +75,7 @@ class ActorQNetworks:
         return self._sequences(batch, torch.zeros_like(batch["steps"]))
 
     def following(self, batch: SampleBatch) -> Any:
-        """Observations s_(t+n) at which the n-step returns of a minibatch's steps [rows, steps] bootstrap."""
+        """Observations s_(t+n) from which the n-step returns of a minibatch's steps [rows, steps] are bootstrapped."""
         return batch["next_obs"] if self.burn_in is None else self._sequences(batch, batch["steps"])
 
     def _sequences(self, batch: SampleBatch, ahead: Tensor) -> ObservationSequences:
@@ -148,7 +148,7 @@ class ActorQNetworks:
             objective: Rule that combines the critics' values.
             observations: Observations, [S, L, ...].
             actions: Actions, [S, L, D]; None for critics Q(s, .).
-            mean_of: Function of a critic's outputs [..., S, L, K], by default the outputs themselves.
+            mean_of: Function from a critic's outputs [..., S, L, K] to values; by default the outputs are the values.
         """
         if objective == "first":
             return mean_of(run(self.critics[0], self.views, observations, actions, kept=self._kept(0)[0]))
@@ -171,7 +171,7 @@ class ActorQNetworks:
         return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
-        """Target actor outputs [rows, steps, num_outputs] (parameters of action distributions), under action masks."""
+        """Target actor's outputs (parameters of action distributions) for observations, [rows, steps, num_outputs]."""
         return self._actor_outputs(self.target_views, observations)
 
     def outputs_of(self, name: str, observations: Any) -> Tensor:
@@ -260,7 +260,9 @@ def drawn_critics(
 def drawn_units(
     generator: np.random.Generator, networks: Sequence[TorchNetwork], rate: float, rows: int, length: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Samples the dropout factors of critics and target critics, as the column `KEPT_UNITS`; empty at a rate of 0.
+    """Samples the dropout factors of critics and target critics; returns them as a dict with the column `KEPT_UNITS`.
+
+    At a rate of 0, the dict is empty.
 
     Args:
         generator: Random generator.

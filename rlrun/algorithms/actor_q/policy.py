@@ -62,7 +62,7 @@ class ActorQPolicy(Policy):
         action_space: Action space of the network that acts.
         module: Torch module of the critics and other networks.
         acting: Name prefix of the parameters of the network that acts.
-        networks: Function that creates the networks passed to losses, from the fields of `ActorQNetworks`.
+        networks: Function that takes the fields of `ActorQNetworks` and creates the networks passed to losses.
         burn_in: Length of the burn-in of recurrent networks.
 
     Attributes:

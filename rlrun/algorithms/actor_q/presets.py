@@ -137,7 +137,7 @@ SimBa = preset(
 
 
 def normalized(lr: Any, critic_lr: Any, **values: Any) -> Mapping[str, Any]:
-    """Settings for presets whose categorical critics predict scaled returns.
+    """Creates the settings shared by presets whose categorical critics predict scaled returns.
 
     Args:
         lr: Learning rate of actor and temperature.

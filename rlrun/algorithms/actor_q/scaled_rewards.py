@@ -18,7 +18,7 @@ EPSILON = 1e-8
 
 
 class MeasureReturns(StatefulOperator):
-    """Measures the discounted return so far at each step of all episodes; takes pairs (worker index, fragment).
+    """Operator on (worker index, fragment) pairs that tracks statistics of the discounted return up to each step.
 
     Args:
         gamma: Discount factor.
@@ -64,7 +64,7 @@ class MeasureReturns(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the statistics and the return of each running episode, for a checkpoint."""
+        """State for a checkpoint: the statistics, and the discounted return so far of each running episode."""
         returns = [[worker, sums] for worker, sums in self._returns.items()]
         return {"moments": self._moments.state(), "extremes": list(self._extremes), "returns": returns}
 

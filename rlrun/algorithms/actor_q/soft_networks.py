@@ -24,7 +24,7 @@ ENTROPY_SHARE = 0.98
 
 
 class Soft(NamedTuple):
-    """Log-probabilities and Q values of an actor's actions: of sampled actions, or as exact expectations.
+    """Log-probabilities and Q values of an actor's sampled actions, or their exact expectations over all actions.
 
     Attributes:
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
@@ -67,10 +67,10 @@ class ExpectedReturn:
         return outputs.squeeze(-1)
 
     def kept(self, networks: ActorQNetworks, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
-        """Selects the returns [S, L] used in targets from those of all target critics: by default, their minimum.
+        """Selects the returns [S, L] for the targets from the estimates of all target critics; by default, the minimum.
 
         Args:
-            networks: The networks.
+            networks: Actor, critics and target critics of the policy.
             values: Outputs of the C target critics, [C, S, L], or [C, S, L, K] if each has K outputs.
             batch: The minibatch.
 

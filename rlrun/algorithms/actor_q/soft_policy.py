@@ -57,10 +57,10 @@ class SoftPolicy(ActorQPolicy):
         actor: Function that creates the actor's spec.
         scalars: Initial values of learned scalars besides `log_alpha`, by name, such as the logarithm of a multiplier.
         network: Function that creates a network from its spec.
-        squashed: Function that creates the action space of a bounded Box.
+        squashed: Function that creates the policy's action space (tanh-Gaussian) from the bounds of a Box.
 
     Attributes:
-        default_target_entropy: Target entropy in nats if the settings have none: minus the number of continuous actions
+        default_target_entropy: Target entropy in nats unless the settings give one: minus the dimension of the actions
             (arXiv:1812.05905, appendix D), or 0.98 times the uniform distribution's entropy for Discrete actions
             (arXiv:1910.07207, appendix). Action masks lower the entropy of Discrete actions; see
             `ChoiceNetworks.target_entropy`.

@@ -120,10 +120,10 @@ class Archer(Algorithm[ArcherConfig]):
     def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate loss with advantages of utterances, minus an entropy bonus, over S sequences of L tokens.
 
-        The surrogate of a step is the sum over all tokens of min(pi A, clip(pi) A), where A is a token's advantage, and
-        its probability pi is clipped to between 1 - `clip_param` and 1 + `clip_param` times its probability when the
-        batch was collected (arXiv:1707.06347, eq. 7, as a mean over actions). The first gradient on a batch is the
-        REINFORCE gradient; clipping bounds the following ones.
+        The surrogate of a step is the sum over all tokens of min(pi A, clip(pi) A), where A is a token's advantage and
+        pi its probability. Clipping keeps pi between 1 - `clip_param` and 1 + `clip_param` times the token's
+        probability when the batch was collected (arXiv:1707.06347, eq. 7, as a mean over actions). The first gradient
+        on a batch is the REINFORCE gradient; clipping bounds the following ones.
         """
         valid, advantages, before = batch["valid"].float(), batch["advantages"], batch["probabilities"]
         now, clip = outputs.distribution, self.config.clip_param
@@ -191,8 +191,8 @@ class RecordedDialogues:
     """Sequences of tokens from a data set, with the columns of `SequenceReplay.sample`.
 
     Each episode is split into sequences from its start. The recurrent state before a sequence is unknown and set to
-    zero, so `length` should cover a whole dialogue. `weights` are 0, since the probabilities of the recorded tokens are
-    unknown.
+    zero, so `length` should cover a whole dialogue. The column `weights` is 0, since the probabilities of the recorded
+    tokens are unknown.
 
     Args:
         data: The data set.

@@ -165,8 +165,8 @@ class CopyActorToCritics(StatefulOperator):
     """Copies the layers below the actor's heads to the critics, once, before the first update.
 
     An actor trained by behavior cloning already encodes dialogues. Critics with random parameters would have to learn
-    such an encoding from rewards alone; in the paper, too, critics start from a trained language model. Layers whose
-    shapes differ because the critics observe more than the actor keep their initial parameters.
+    such an encoding from rewards alone; in the paper, too, critics start from a trained language model. If the
+    critics observe more than the actor, layers of different shapes are not copied.
 
     Args:
         trainee: The policy in training, with an `ArcherPolicy`.
@@ -218,7 +218,7 @@ class Utterances(NamedTuple):
     decisions: NDArray[np.int64]
 
     def sums(self, column: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Sums of a column [rows, steps] over the tokens of each utterance, at its last token; 0 elsewhere."""
+        """Sums of a column [rows, steps] over the tokens of each utterance, stored at its last token; 0 elsewhere."""
         totals = np.cumsum(column, axis=1, dtype=np.float64)
         before = np.take_along_axis(totals - column, self.starts, 1)
         found: NDArray[np.float32] = np.where(self.ends, totals - before, 0.0).astype(np.float32)
@@ -259,7 +259,7 @@ def choices(observations: Any, shape: tuple[int, ...]) -> Flags:
 
     Args:
         observations: Tree of observations [S, L, ...]; any time steps after the first L are ignored.
-        shape: S and L.
+        shape: Shape of the result, (S, L).
     """
     mask = mask_of(observations)
     if mask is None:

@@ -135,7 +135,9 @@ class ArcherOutputs:
 
 
 def evaluated_tokens(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Minima of Q and of V over both critics, and the actor's token probabilities; passed to `Learner.evaluate`.
+    """Computes the minima of Q and of V over both critics, and the actor's token probabilities.
+
+    This is a function for `Learner.evaluate`.
 
     `q` and `probabilities` have an entry for each possible token at each step, [S, L, A]; `v` for each step, [S, L].
     """

@@ -29,7 +29,7 @@ class ArcherModelConfig(ModelConfig):
 @fixed("utterances are sampled uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
 @fixed("utterances have no goals", hindsight=None)
 class UtteranceReplayConfig(SequenceReplayConfig):
-    """Settings of a replay buffer of token sequences, with the log-probability of each token when it was sampled."""
+    """Settings of a replay buffer of token sequences and the log-probabilities with which the tokens were sampled."""
 
     extra_columns: ClassVar[tuple[str, ...]] = ("logp",)
 
@@ -47,7 +47,7 @@ class UtteranceReplayConfig(SequenceReplayConfig):
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @defaults(gamma=0.95, lr=1e-3, train_batch_size=1024, max_grad_norm=1.0)
 class ArcherConfig(DataSettings, OnPolicyConfig):
-    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` have the values of the authors' code.
+    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` default to the values in the authors' code.
 
     If `input` names data sets whose shares sum to less than 1, the critics learn from these data sets and from the
     replay buffer.

@@ -123,7 +123,7 @@ class ArmExploration(Exploration):
 
         Args:
             spreads: S^T x of each arm with features x, where S S^T is the inverse Gram matrix, [B, A, D]; the
-            norm of S^T x is the confidence width sqrt(x^T A^-1 x).
+                norm of S^T x is the confidence width sqrt(x^T A^-1 x).
             noise: Noise of the step, [B, ...].
         """
 

@@ -27,7 +27,7 @@ NO_BANDIT = (
 
 
 class RegressRewards(StatefulOperator):
-    """Recursive ridge regression of rewards on contexts, with an update for each pull of a batch.
+    """Recursive ridge regression of rewards on contexts, with an update for each pull in a batch.
 
     The regressions are float64. Coefficients and roots of inverse Gram matrices are loaded in float32 for acting.
 

@@ -44,7 +44,7 @@ class ExpertLabels(Recording):
 
 
 class NoiseAndChoice:
-    """Exploration noise with an additional uniform number, which decides whether learner or expert acts.
+    """Exploration noise with an additional uniform number, which decides whether the learner or the expert acts.
 
     Args:
         exploration: The learner's exploration.
@@ -119,7 +119,7 @@ class LabelingBehavior(BehaviorPolicy):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Loads weights, filter statistics and the probability of the expert's action."""
+        """Loads weights, filter statistics and the probability of executing the expert's action."""
         super().load(weights)
         self.beta = value_at(weights.schedules["beta"], weights.env_steps)
 

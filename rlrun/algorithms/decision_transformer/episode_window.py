@@ -58,7 +58,7 @@ class Context:
         return state[:, :-3].reshape(len(state), self.length, 1 + self.features + self.actions)
 
     def with_observation(self, state: Floats, features: Floats, target_return: float) -> Floats:
-        """Returns the state extended by a step with unknown action; an empty state starts with the target return.
+        """Returns the state extended by a step without an action yet; an empty state starts with the target return.
 
         Args:
             state: States before the step, [B, state_size].
@@ -75,7 +75,7 @@ class Context:
         return np.concatenate([steps.reshape(slots, -1), count, state[:, STEP, None] + 1, to_go], -1)
 
     def with_actions(self, state: Floats, actions: Floats) -> Floats:
-        """Returns the state with the features of the action taken filled into its newest step."""
+        """Writes the features of the action taken into the newest step of the context; returns the new state."""
         steps, before = self.rows(state), 1 + self.features
         is_newest = self._is_newest(state[:, COUNT, None])[..., None]
         told = np.where(is_newest, actions[:, None], steps[..., before:])
@@ -94,7 +94,7 @@ class Context:
 
 
 class ContextInputs:
-    """Updates of a context between observations: stores the actions taken, and subtracts rewards from the return-to-go.
+    """Updates a context between observations: stores the actions taken, and subtracts rewards from the return-to-go.
 
     Args:
         context: Layout of the state.

@@ -94,7 +94,7 @@ class DistributedReplay(Algorithm[Any]):
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Creates the stream of rollout fragments from asynchronous workers.
 
-        If replay shards (processes) store them, the fragments stay in Ray's object store.
+        If replay shards (processes) store the fragments, these stay in Ray's object store.
         """
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
@@ -123,7 +123,7 @@ def asynchronous_fragments(
 ) -> Flow[Any]:
     """Creates the stream of rollout fragments from asynchronous workers.
 
-    If replay shards (processes) store them, the fragments stay in Ray's object store.
+    If replay shards (processes) store the fragments, these stay in Ray's object store.
 
     Args:
         trainee: The policy in training to which the workers belong.

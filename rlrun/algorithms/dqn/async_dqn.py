@@ -108,7 +108,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared (or Huber) loss of Q values against n-step returns (arXiv:1602.01783, alg. S2), T + 1 steps per row.
+        """Squared or Huber loss of Q values against n-step returns, in rows of T + 1 steps (arXiv:1602.01783, alg. S2).
 
         An n-step return sums rewards up to the end of the rollout fragment or episode. Unless the episode has
         terminated, the return bootstraps there with the maximum of the target network's values.

@@ -278,7 +278,7 @@ def munchausen_targets(
 
     Args:
         settings: Settings of Munchausen targets.
-        outputs: The networks.
+        outputs: Online and target network.
         batch: Minibatch of S single steps, [S, 1].
         target_outputs: Target network's return distributions z at the next observations, [S, 1, A, K].
 

@@ -110,7 +110,7 @@ def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:
 
 
 class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
-    """Stores each rollout fragment in its worker's local replay buffer, and computes gradients of minibatches from it.
+    """Stores rollout fragments in their worker's local replay buffer, and computes gradients on minibatches from it.
 
     Args:
         make_learner: Picklable learner factory.

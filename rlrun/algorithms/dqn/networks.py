@@ -27,7 +27,7 @@ WAVES = "quantile_waves"
 
 @dataclass(frozen=True)
 class QNetworks:
-    """Online and target network of a Q policy, evaluated with given parameters, for losses.
+    """Online and target network of a Q policy, as losses use them: evaluated with given parameters.
 
     A noisy network has independent noise for the online values, the choice of the next action, and the target. An
     implicit quantile network uses random fractions for online and target quantiles, and fixed ones for choosing

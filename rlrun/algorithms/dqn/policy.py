@@ -136,7 +136,7 @@ class QPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise of a noisy network, shared by a minibatch, or each row's quantile fractions."""
+        """Samples a noisy network's noise, once per minibatch, or an implicit quantile network's fractions, per row."""
         if self.returns.kind == "iqn":
             drawn: dict[str, NDArray[np.float32]] = self._drawn_fractions(generator, rows, length, self.returns)
             return drawn
@@ -202,7 +202,7 @@ def q_spec(
 ) -> NetworkSpec:
     """Spec of a Q network, optionally dueling.
 
-    A dueling network has separate streams of state value and advantages after the trunk, each with a hidden layer.
+    A dueling network has separate streams for state value and advantages after the trunk, each with a hidden layer.
 
     Args:
         leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.

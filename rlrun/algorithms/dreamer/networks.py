@@ -55,7 +55,7 @@ class Imagined(NamedTuple):
 
 @dataclass(frozen=True)
 class DreamerNetworks:
-    """World model, actor, critic and slow critic, evaluated with given parameters, for losses.
+    """World model, actor, critic and slow critic, as losses use them: evaluated with given parameters.
 
     Attributes:
         model: World model, actor and critic.

@@ -18,12 +18,12 @@ LARGEST_EXPONENT = 20.0
 
 
 def symlog(x: Tensor) -> Tensor:
-    """Symmetric logarithm sign(x) log(1 + |x|), of any shape (Hafner et al., arXiv:2301.04104, eq. 1)."""
+    """Symmetric logarithm sign(x) log(1 + |x|) of each element (Hafner et al., arXiv:2301.04104, eq. 1)."""
     return x.sign() * x.abs().log1p()
 
 
 def symexp(x: Tensor) -> Tensor:
-    """Symmetric exponential sign(x) (exp(|x|) - 1), inverse of `symlog`, of any shape (arXiv:2301.04104, eq. 1)."""
+    """Symmetric exponential sign(x) (exp(|x|) - 1) of each element, inverse of `symlog` (arXiv:2301.04104, eq. 1)."""
     return x.sign() * x.abs().expm1()
 
 

@@ -75,7 +75,7 @@ class MirroredPairs:
 
 @dataclass(frozen=True)
 class ListedCandidates:
-    """Candidates that workers receive as parameter vectors, following the current parameters in the broadcast.
+    """Candidates that workers receive as parameter vectors, which follow the current parameters in the broadcast.
 
     All candidates of a generation have the same episode seeds.
 
@@ -145,7 +145,7 @@ def summed_perturbations(
 
 
 def as_gradient(direction: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Converts an ascent direction to a gradient for `Learner.apply_gradients`: negated, followed by a weight of 1."""
+    """Converts an ascent direction to a gradient for `Learner.apply_gradients`: negates it and appends the weight 1."""
     return np.append(-direction, np.float32(1.0))
 
 
@@ -173,8 +173,8 @@ class Returns:
         candidates: Indices of the candidates, [n].
         returns: Mean return of each candidate, in raw rewards of the env, [n].
         seen: Sums of raw observations and their squares, by the names of the observation filter's entries.
-        overshoots: Mean squared overshoot of each candidate's actions over the bounds of a Box, [n], averaged over
-            steps and episodes, see `BoxMeanActions.overshoots`; None if not measured.
+        overshoots: Mean squared overshoot of each candidate's actions beyond the bounds of a Box, averaged over steps
+            and episodes, [n]; None if not measured. See `BoxMeanActions.overshoots`.
     """
 
     generation: int

@@ -64,7 +64,7 @@ class FollowRanks(Operator):
 
     Source:
         Salimans et al., arXiv:1703.03864, algorithm 1 with centered ranks and mirrored sampling (section 2.1), scaled
-        as in their code: divided by the number of evaluations, not by sigma, a factor to which Adam is invariant.
+        as in their code: divided by the number of evaluations, but not by sigma, since Adam is invariant to it.
     """
 
     learns = True

@@ -38,7 +38,7 @@ def joined_returns(shares: Sequence[Returns]) -> Returns:
 
 
 def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
-    """Stream of evaluated generations: gathers results from all workers, and reports the returns.
+    """Creates the stream of evaluated generations, which gathers all workers' results and reports the returns.
 
     Args:
         items: Stream of each worker's evaluation results.

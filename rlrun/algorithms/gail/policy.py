@@ -106,5 +106,5 @@ class GAILOutputs(RewardingOutputs):
 
 
 def own_logits(outputs: GAILOutputs, batch: SampleBatch) -> Tensor:
-    """Log-odds that the steps of a batch are the expert's, [rows, steps]; passed to `Learner.evaluate`."""
+    """Function for `Learner.evaluate`: log-odds that the steps of a batch are the expert's, [rows, steps]."""
     return outputs.own_logits()

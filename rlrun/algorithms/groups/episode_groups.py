@@ -71,7 +71,7 @@ class EpisodeGroups(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the share of groups, since the last call, in which all returns were equal."""
+        """Returns the share of the groups since the last call whose returns were all equal."""
         equal, groups, self._equal, self._groups = self._equal, self._groups, 0, 0
         return {EQUAL_GROUPS.name: equal / groups} if groups else {}
 

@@ -34,7 +34,7 @@ class GroupsOnDevice(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the share of groups, since the last call, in which all returns were equal.
+        """Returns the share of the groups since the last call whose returns were all equal.
 
         Warns once if an episode was truncated.
         """
@@ -83,7 +83,7 @@ class GroupsOnDevice(Operator):
 
 
 class EpisodesInSlots(Operator):
-    """Takes the place of `JoinEpisodes` if slots already hold episodes; passes fragments on unchanged."""
+    """Stands in for `JoinEpisodes` where env slots already hold whole episodes: passes fragments on unchanged."""
 
     def __init__(self, sibling: Any) -> None: ...
 

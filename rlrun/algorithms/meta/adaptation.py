@@ -22,7 +22,7 @@ Views = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class AdaptableOutputs:
-    """Actor-critic as a function of its parameters: original or adapted.
+    """Actor-critic as a function of its parameters, either the original or the adapted ones.
 
     Attributes:
         views: Original parameters theta by name.
@@ -83,7 +83,7 @@ def surrogate(outputs: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views]
 
 
 def adapted_acting(policy: AdaptablePolicy, acting: Floats, batch: SampleBatch, step_size: float) -> Floats:
-    """Adapted parameters [P]: one inner gradient step of MAML on a rollout fragment, in NumPy.
+    """Takes one inner gradient step of MAML on a rollout fragment, in NumPy; returns the adapted parameters [P].
 
     Args:
         policy: Policy that defines the network; its own parameter values are unused.
@@ -99,7 +99,7 @@ def adapted_acting(policy: AdaptablePolicy, acting: Floats, batch: SampleBatch, 
 
 
 def adapted_flat(policy: AdaptablePolicy, flat: Tensor, batch: SampleBatch, step_size: float) -> Tensor:
-    """Adapted parameters, as a flat vector: one detached gradient step on the inner loss of a batch [rows, steps]."""
+    """Flat vector of the parameters after one detached gradient step on the inner loss of a batch [rows, steps]."""
     views = {name: view.detach().requires_grad_() for name, view in policy.parameters.views(flat).items()}
     inner = surrogate(policy.outputs(views, batch), batch)
     moved = adapted(inner, views, step_size, first_order=True)

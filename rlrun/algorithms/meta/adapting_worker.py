@@ -34,7 +34,7 @@ class AdaptingWorkerConfig(WorkerConfig):
     """Config of an adapting worker; picklable.
 
     Attributes:
-        make_policy: Factory of the policy from spaces and a seed, whose initial parameters are unused.
+        make_policy: Factory that creates the policy from spaces and a seed; its initial parameters are unused.
         inner_steps: Number of inner gradient steps per adaptation.
         inner_lr: Step size of the inner gradient steps.
         gamma: Discount factor.

@@ -97,7 +97,7 @@ def _held(value: Tensor) -> nn.Parameter:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predicted Gaussians of normalized targets, and termination logits, by the ensemble members.
+    """Predictions of the ensemble members: Gaussians of the normalized targets, and logits of termination.
 
     Attributes:
         means: Means of the normalized targets, [S, L, K].
@@ -112,7 +112,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class EnsembleOutputs:
-    """Ensemble of dynamics models, evaluated with given parameters, for losses.
+    """Ensemble of dynamics models, as losses use it: evaluated with given parameters.
 
     Attributes:
         ensemble: Ensemble module, whose own parameter values are unused.

@@ -157,6 +157,6 @@ class MBPO(ModelBased[MBPOConfig]):
 
 
 def actor_outputs(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Outputs of SAC's actor for a batch's observations [rows, steps, ...]; passed to `Learner.evaluate`."""
+    """Function for `Learner.evaluate`: outputs of SAC's actor for a batch's observations [rows, steps, ...]."""
     found: Tensor = outputs.agent.networks.actor_outputs(batch["obs"])
     return found

@@ -128,12 +128,12 @@ def dynamics_loss(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Map
 
 
 def holdout_errors(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Errors [N] of the ensemble members on held-out transitions; passed to `Learner.evaluate`."""
+    """Function for `Learner.evaluate`: errors [N] of the ensemble members on held-out transitions."""
     return outputs.dynamics.errors(batch)
 
 
 def drawn_transitions(outputs: ModelBasedOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Samples predictions of the ensemble members (see `EnsembleOutputs.draw`); passed to `Learner.evaluate`."""
+    """Function for `Learner.evaluate`: samples predictions of the ensemble members; see `EnsembleOutputs.draw`."""
     return outputs.dynamics.draw(batch)
 
 

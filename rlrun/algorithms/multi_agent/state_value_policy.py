@@ -103,7 +103,7 @@ class StateValuePolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy, without weights yet; it computes the values of a whole rollout at once."""
+        """Creates the behavior policy, with weights loaded later; it computes the values of a whole rollout at once."""
         recording = LogProbsAndStateValues(
             self.action_space,
             acting_network(self.value_network, self.parameters, heads=("value",)),

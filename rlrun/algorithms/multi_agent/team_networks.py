@@ -18,7 +18,7 @@ from rlrun.engine.policy.action_masks import masked_tensor
 
 @dataclass(frozen=True)
 class TeamActorCriticsNetworks:
-    """Actors and critics of K team members, evaluated with given parameters, for losses.
+    """Actors and critics of K team members, as losses use them: evaluated with given parameters.
 
     Observations are joint observations of all members, as the operator `JoinTeams` builds them.
 

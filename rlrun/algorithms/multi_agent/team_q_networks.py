@@ -100,7 +100,7 @@ MIXER = "mixer."
 
 @dataclass(frozen=True)
 class TeamQNetworks:
-    """Shared Q network of K members and mixer, evaluated with given parameters, for losses.
+    """Shared Q network of K members, and mixer, as losses use them: evaluated with given parameters.
 
     Observations are joint observations of all members, as the operator `JoinTeams` builds them.
 

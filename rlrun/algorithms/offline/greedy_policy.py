@@ -113,7 +113,7 @@ class ConservativePolicy(SoftPolicy):
 
 
 def conservative_policy(spaces: Spaces, config: CQLConfig, seed: int) -> ConservativePolicy | GreedyPolicy:
-    """Creates a policy for conservative Q-learning: only critics for Discrete actions, else critics and an actor.
+    """Creates a policy for conservative Q-learning, without an actor if actions are Discrete.
 
     Raises:
         UsageError: If actions are neither a Box with finite bounds nor Discrete, or calibration is set for Discrete

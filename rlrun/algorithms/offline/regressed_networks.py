@@ -28,7 +28,7 @@ class RegressedNetworks(ABC):
     """Stochastic actor, critics and target networks, with expected values over the actor's actions (exact or sampled).
 
     Attributes:
-        networks: The networks; IQL has an additional one, `value`.
+        networks: Actor, critics and target networks, and for IQL an additional network `value`.
     """
 
     networks: ActorQNetworks

@@ -27,7 +27,7 @@ class RLPDModelConfig(SoftModelConfig):
 )
 @fixed("minibatches of a data set are processed in one process", num_learners=0)
 class RLPDConfig(DataSettings, SACConfig):
-    """Settings of RLPD (Ball et al., arXiv:2302.02948); defaults follow the paper's table 2, and SAC for the rest."""
+    """Settings of RLPD (Ball et al., arXiv:2302.02948); the defaults are from the paper's table 2, or else SAC's."""
 
     needed: ClassVar[Mapping[str, str]] = {
         "input": "must name a data set, such as [{path: FOLDER, share: 0.5}], in addition to the env"
@@ -40,7 +40,8 @@ class RLPDConfig(DataSettings, SACConfig):
 class RLPD(ReplayOrData, SAC):
     """Reinforcement learning with prior data: SAC with layer normalization, many critics and symmetric sampling.
 
-    With a data share of 0.5, half of each minibatch is recorded. With a data share of 1, this is SAC on data alone.
+    With a data share of 0.5, half of each minibatch comes from the data. With a data share of 1, this is SAC on data
+    alone.
     """
 
     Config: ClassVar[type[SACConfig]] = RLPDConfig

@@ -124,15 +124,15 @@ class RewardModelOutputs(RewardingOutputs):
 
 
 def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Episode scores, and log-probabilities under the reference policy, [S, L]; passed to `Learner.evaluate`."""
+    """Function for `Learner.evaluate`: episode scores, and log-probabilities under the reference policy, [S, L]."""
     return {"scores": outputs.scores(), "reference_logp": outputs.reference.log_prob(batch["actions"])}
 
 
 def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
-    """Computes `score_margins` of the outputs [rows], as a function for `Learner.evaluate`."""
+    """Function for `Learner.evaluate`: the `score_margins` [rows] of the outputs."""
     return outputs.score_margins()
 
 
 def scores(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
-    """Scores of episodes up to each step, [rows, steps]; passed to `Learner.evaluate`."""
+    """Function for `Learner.evaluate`: scores of episodes up to each step, [rows, steps]."""
     return outputs.scores()

@@ -21,8 +21,8 @@ class DemonstratedReplay:
     """Replay buffer of sequences that samples demonstrations with a fixed probability, else collected experience.
 
     Demonstrations are stored in a separate buffer and never overwritten. Their sequences start from a zero recurrent
-    state, which the burn-in updates. The file is read at the first rollout fragment, and is not part of checkpoints: it
-    must still exist when a run is resumed.
+    state, which the burn-in updates. The demonstration file is read at the first rollout fragment. It is not part of
+    checkpoints, so it must still exist when a run is resumed.
 
     Source:
         Paine et al., arXiv:1909.01387, section 3.

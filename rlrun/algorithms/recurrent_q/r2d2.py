@@ -60,9 +60,9 @@ class R2D2Config(HuberSettings, OffPolicyConfig):
     """Settings of R2D2.
 
     With 32 sequences of 20 steps, a `training_intensity` of 0.1 replays 64 steps per env step. The paper's learner
-    replays only 0.4 steps per env step: 5 minibatches of 64 sequences of 80 steps per second, with 256 actors of 260
-    env steps per second each (section 2.3 of the paper). This ratio suits billions of env steps; smaller runs need more
-    updates per env step.
+    replays only 0.4 steps per env step: each second, it trains on 5 minibatches of 64 sequences of 80 steps, while each
+    of the 256 actors takes 260 env steps (section 2.3 of the paper). This ratio suits billions of env steps; smaller
+    runs need more updates per env step.
 
     Source:
         Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019.

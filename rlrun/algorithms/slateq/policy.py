@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SlateNetworks:
-    """Q network of items, its target network and the choice model, evaluated with given parameters, for losses.
+    """Q network of items, target network and choice model, as losses use them: evaluated with given parameters.
 
     An item with all features zero represents "no click".
 

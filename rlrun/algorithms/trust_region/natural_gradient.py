@@ -139,7 +139,7 @@ def scaled_to(max_kl: float, direction: Tensor, product: Tensor) -> Tensor:
     Args:
         max_kl: Target KL divergence.
         direction: Direction x, [N].
-        product: F x, [N].
+        product: Product F x of the Fisher matrix and the direction, [N].
 
     Returns:
         The step [N]; zeros if x^T F x is not above 0.
@@ -153,7 +153,7 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], target: Tensor, step
 
     Args:
         product: Function that multiplies a vector [N] by A.
-        target: b, [N].
+        target: Right-hand side b, [N].
         steps: Number of iterations; N iterations give the exact solution up to rounding.
 
     Returns:

@@ -38,7 +38,7 @@ WRITERS: dict[str, Callable[[DataSet, Path], None]] = {
 
 
 def export(found: DataSet, target: Path) -> None:
-    """Exports a data set to the format of the path's suffix, or to Minari's layout if the path has no suffix.
+    """Exports a data set in the format that the path's suffix names, or in Minari's layout if there is no suffix.
 
     Raises:
         UsageError: The format is unknown or cannot represent the set, or the set has no steps.
@@ -97,7 +97,7 @@ def folder_at(place: str) -> SetFolder:
     """Opens the folder of a data set at a path or URI given by the user, even if files of the set are missing.
 
     Raises:
-        UsageError: There is no data set at the URI, or no such storage.
+        UsageError: There is no data set at the URI, or the storage is missing or cannot be reached.
         DataSetError: The path is not a data set, or its manifest is malformed.
     """
     if not is_uri(place):

@@ -85,7 +85,7 @@ class JaxEnv:
     Args:
         simulator: The simulator.
         num_envs: Number of env slots, B.
-        device: Device of all tensors; JAX must have it too.
+        device: Device of all tensors, which must be available to JAX too.
 
     Raises:
         EnvironmentUnusable: JAX does not have the device.

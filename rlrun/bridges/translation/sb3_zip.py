@@ -39,7 +39,7 @@ class Sb3Zip:
     """Content of a Stable-Baselines3 zip file.
 
     Attributes:
-        path: The file, for messages.
+        path: Path of the file, for messages.
         tensors: Parameters of the policy by name.
         variables: Tensors outside of the policy, such as SAC's temperature, by name.
         settings: Attributes of the algorithm by name; for pickled attributes, the readable text next to the pickle.

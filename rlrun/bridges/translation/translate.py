@@ -101,7 +101,7 @@ def translate_rllib(
     Args:
         data: Experiments by name.
         version: RLlib version; None to infer it from the keys.
-        env: Env to use instead of those in the file, for example if code registered the original.
+        env: Env to use instead of those in the file, for example if the original was registered in code.
 
     Raises:
         Untranslatable: An experiment cannot be translated; the location begins with its name.

@@ -102,7 +102,7 @@ def readme(subject: Subject, evidence: CardEvidence, files: Sequence[str]) -> st
 
     Args:
         subject: Subject of the card.
-        evidence: Results of the card.
+        evidence: Evaluations of the seeds.
         files: Names of the folder's files besides the README.
     """
     parts = [

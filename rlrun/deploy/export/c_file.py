@@ -231,7 +231,7 @@ WRITERS: dict[str, Callable[[_Code, OnnxNode], list[str]]] = {
 
 
 def c_source(policy: PolicyGraph, metadata: Mapping[str, str]) -> str:
-    """Converts a policy's graph of ONNX operators, for one observation, to C code with the function `policy_act`.
+    """Converts a policy's graph of ONNX operators to C code, whose function `policy_act` takes one observation.
 
     Args:
         policy: The graph.

@@ -76,7 +76,7 @@ def compare(
         behavior: The behavior policy, with its weights loaded.
         policy: The graph that was exported.
         runner: Function that runs the exported policy.
-        stream: Observations.
+        stream: Observations on which the policies are compared.
         seed: Seed of the noise.
 
     Raises:

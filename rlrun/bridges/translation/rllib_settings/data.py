@@ -149,7 +149,7 @@ def inverse(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def baseline(foreign: ForeignSettings, key: str, value: Any) -> str:
-    """Converts CRR's state value in advantages: `expectation` becomes `mean`, exact for Discrete actions."""
+    """Converts the rule for CRR's state values: `expectation` becomes `mean`, which is exact for Discrete actions."""
     return "mean" if value == "expectation" else str(value)
 
 

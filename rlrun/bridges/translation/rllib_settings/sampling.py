@@ -59,7 +59,7 @@ def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def gpus(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the number of GPUs; from 2 on, also sets as many learner processes. RLlib's fake GPUs are ignored."""
+    """Converts the number of GPUs; 2 or more also set as many learner processes. RLlib's fake GPUs are ignored."""
     if value == "gpu" or value is True:
         value = 1
     if not value or foreign.get("_fake_gpus"):

@@ -149,7 +149,7 @@ KEPT = 10_000
 
 @conversion
 def tasks(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts the number of workers to the tasks of a MAML update, since RLlib has one task per worker."""
+    """Converts the number of workers to the number of tasks in a MAML update, since RLlib has one task per worker."""
     foreign.put("config.num_workers", int(value), key)
     return max(int(value), 1)
 
@@ -165,7 +165,7 @@ def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits MBMPO's number of workers: in RLlib each worker is a task, in rlrun each network of the ensemble."""
+    """Omits MBMPO's number of workers: RLlib has a task per worker, rlrun one per network of the ensemble."""
     members = int(foreign.section("dynamics_model")["ensemble_size"])
     if value != members:
         foreign.tell(
@@ -176,7 +176,7 @@ def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def imagined_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Sets envs, imagined episodes per task, and steps between fits of the ensemble from MBMPO's envs per worker."""
+    """Converts MBMPO's envs per worker, which also give the imagined episodes per task and the steps between fits."""
     foreign.put("config.num_envs_per_worker", int(value), key)
     foreign.put("config.dynamics.fit_interval", max(int(value) * longest_episode(foreign), 20), key)
     foreign.put("config.imagined_length", longest_episode(foreign), key)

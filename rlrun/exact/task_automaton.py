@@ -36,7 +36,7 @@ class Transition(ConfigModel):
     """Whether the transition is an additional action, which changes the automaton's state without a step of the env."""
 
     def allows(self, labels: frozenset[str]) -> bool:
-        """Whether the true labels satisfy the transition's condition `when`."""
+        """Whether the labels that are true in a state satisfy the transition's condition `when`."""
         return all((label[1:] not in labels) if label[0] == "!" else (label in labels) for label in self.when)
 
 
@@ -208,5 +208,5 @@ class StateLabels(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
 
 
 def labels_of(labels: Mapping[str, Sequence[int]], state: int) -> frozenset[str]:
-    """Returns the labels that are true in a state, given the states of each label."""
+    """Returns the labels that are true in a state, given the states in which each label is true."""
     return frozenset(label for label, states in labels.items() if state in states)

@@ -37,7 +37,7 @@ def has_task(config: EnvConfig) -> bool:
 
 
 def with_satisfaction(config: EnvConfig) -> EnvConfig:
-    """Extends the config of an env that has a task, to record whether each episode satisfies the task."""
+    """Extends the config of an env that has a task, so that the env records whether each episode satisfies the task."""
     if not has_task(config) or SATISFIED in config.columns:
         return config
     return config.replace(columns=(*config.columns, SATISFIED))
@@ -63,7 +63,7 @@ class TaskModel:
         return {"observation": self.env_states, AUTOMATON: self.automaton_states}
 
     def satisfaction(self, policy: NDArray[np.int64] | None = None) -> float:
-        """Probability that an episode satisfies the task, by value iteration from values of 0, up to the time limit.
+        """Probability that an episode satisfies the task within the time limit, by value iteration from values of 0.
 
         Without a time limit, the probabilities converge from below to the least fixed point.
 
@@ -156,7 +156,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Probabilities that a task is satisfied within an episode, by dynamic programming.
+    """Probabilities that a task is satisfied within an episode, computed by dynamic programming.
 
     Attributes:
         best: Probability under the best policy.

@@ -69,7 +69,7 @@ def sample_points(sample: Sample, metric: str, axis: str, mode: Mode = "max") ->
         sample: A trial, or the members of a population.
         metric: The column of the values.
         axis: The column of the horizontal axis.
-        mode: Whether the member with the largest or the smallest value is the best.
+        mode: Whether higher or lower values are better, which decides which member is the best.
     """
     courses = [points for trial in sample if len((points := trial.points(metric, axis))[0])]
     if len(courses) < 2:
@@ -88,7 +88,7 @@ def curve_of(
         group: The group.
         metric: The column of the values.
         axis: The column of the horizontal axis.
-        mode: Whether the member of a population with the largest or the smallest value is the best.
+        mode: Whether higher or lower values are better, which decides which member of a population is the best.
         grid_points: Number of points of the grid.
     """
     found = [

@@ -53,7 +53,7 @@ class ParameterEffect:
         share: Share of the variance that the parameter explains alone; may be slightly negative due to noise.
         low: Lower end of the share's 95% interval, at least 0.
         high: Upper end of the interval.
-        chance: Share that, with shuffled scores, at least one parameter would reach by chance in 1 of 20 sweeps.
+        chance: Share that, with shuffled scores, at least one parameter would reach by chance in 1 out of 20 sweeps.
         bins: For each bin: its values as text, the number of configurations, and their mean score.
     """
 

@@ -139,7 +139,7 @@ def world_metrics(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def usual_metrics(trials: Sequence[TrialResult]) -> tuple[str, ...]:
-    """Metrics whose curves a report shows by default, if reported; returns are omitted for games, which have rates."""
+    """Metrics whose curves a report shows by default, if reported; games have win rates in place of returns."""
     return (LENGTH,) if are_games(trials) else USUAL_METRICS
 
 

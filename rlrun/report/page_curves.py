@@ -42,7 +42,7 @@ def curves_data(
         metrics: Metrics that are drawn over steps and over time.
         grid: Metrics that are drawn over steps only, in small charts.
         steps: Metric that counts steps.
-        mode: Whether the member of a population with the largest or the smallest value is the best.
+        mode: Whether higher or lower values are better, which decides which member of a population is the best.
     """
     small = [name for name in [*grid.names, CLOCK] if name not in metrics]
     found = []

@@ -39,7 +39,7 @@ def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, 
         metric: Name of the vertical axis.
         axis: Name of the horizontal axis.
         output: The file, with one of `SUFFIXES`.
-        mode: Whether the largest or the smallest final values are the best.
+        mode: Whether higher or lower final values are better.
 
     Raises:
         EnvironmentUnusable: If matplotlib is missing.

@@ -41,7 +41,7 @@ class Method:
 
     Attributes:
         label: Name of the method.
-        seeds: Number of seeds, each with a final value, by task.
+        seeds: Number of seeds with a final value, by task.
         iqm: Interquartile mean over all tasks' scores.
         mean: Mean over tasks of the task's mean score.
         median: Median over tasks of the task's mean score.

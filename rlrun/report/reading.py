@@ -114,7 +114,7 @@ FEW_VALUES = 8
 
 
 def denser_counterpart(runs: Sequence[RunView], metric: str) -> str | None:
-    """Training return to draw in place of an evaluation metric with few values in every trial; None to keep the latter.
+    """Training return to draw in place of an evaluation metric with few values in every trial; None to keep the metric.
 
     The first evaluation may come after most of the learning, so the curve of a few evaluations can be flat.
     """

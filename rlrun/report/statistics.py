@@ -37,7 +37,7 @@ class Estimate:
     """Estimate with a 95% confidence interval.
 
     Attributes:
-        value: The estimate, from the scores themselves.
+        value: The estimate, computed from the scores themselves.
         low: Lower end of the 95% interval.
         high: Upper end of the 95% interval.
     """
@@ -114,7 +114,7 @@ def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[Array
 
     Args:
         ours: One array of scores per stratum.
-        theirs: As many arrays, of the same tasks in the same order.
+        theirs: As many arrays as in `ours`, for the same tasks in the same order.
     """
     if len(ours) != len(theirs):
         raise ValueError(f"cannot pair the runs: one side has {len(ours)} strata, the other {len(theirs)}")
@@ -142,7 +142,7 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
 
     Args:
         ours: One array of scores per stratum, 2 or more in each.
-        theirs: As many arrays, of the same tasks in the same order.
+        theirs: As many arrays as in `ours`, for the same tasks in the same order.
     """
     pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in zip(ours, theirs, strict=True)]
     sides = [scores for pair in pairs for scores in pair]

@@ -51,7 +51,7 @@ class BernoulliBandit(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasi
 
 
 def two_arms(seed: int) -> dict[str, Any]:
-    """Samples a two-armed task of `BernoulliBandit`: the reset option `probabilities`, uniform and independent.
+    """Samples a two-armed task of `BernoulliBandit`: its reset options, with uniform, independent `probabilities`.
 
     Source:
         Duan et al., arXiv:1611.02779, section 4.1.

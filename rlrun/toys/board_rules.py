@@ -69,7 +69,7 @@ class BoardRules(ABC):
     def pieces(self, taken: int) -> list[int]:
         """Returns the legal moves, ordered from the center outwards, each as a bitboard with one bit set.
 
-        Alpha-beta search prunes most if good moves come first.
+        Alpha-beta search prunes the most if good moves come first.
         """
         playable = self.playable(taken)
         return [piece for piece in self._pieces if piece & playable]
@@ -117,7 +117,7 @@ class BoardRules(ABC):
 
 
 class LineRules(BoardRules):
-    """Rules of k-in-a-row games, in any of four directions.
+    """Rules of k-in-a-row games; a row may have any of four directions.
 
     Args:
         rows: Rows of the board.

@@ -153,8 +153,8 @@ class Foraging(World):
     when no forager is left, which terminates the episodes of hunters too, or is truncated after `max_steps` steps. The
     last info of an agent holds its `age`, `meals` and `children`.
 
-    Newborn agents have new ids, such as `forager_17`. `possible_agents` has the maximum number of living agents of each
-    kind.
+    Newborn agents have new ids, such as `forager_17`. `possible_agents` lists as many agents of each kind as can be
+    alive at once.
 
     Without hunters, the mean return is 1.0 for a random policy, and 3.8 for `GreedyForager`.
 

@@ -28,7 +28,7 @@ class LineGameArrays:
     Args:
         rows: Rows of the board.
         columns: Columns of the board.
-        length: Pieces in a row that win.
+        length: Number of pieces in a row that wins.
         num_actions: A, number of actions of a player.
         symmetries: Symmetries of the board, which map positions to positions of equal value.
     """

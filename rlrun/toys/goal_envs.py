@@ -186,11 +186,11 @@ class Reach(_GoalEnv):
 
 
 class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Point navigation from (0, 0) to an unobserved goal; observation: position, reward: minus the squared distance.
+    """Point navigation from (0, 0) to an unobserved goal; the reward is minus the squared distance.
 
-    The goal is uniform in a square, and determined by the episode's seed, so that episodes with equal seeds have the
-    same task. The reset option `goal` overrides it. Without knowledge of the goal, the optimal policy stays at the
-    start, with a mean cost of 1/6 per step.
+    The observation is the position. The goal is uniform in a square, and determined by the episode's seed, so that
+    episodes with equal seeds have the same task. The reset option `goal` overrides it. Without knowledge of the goal,
+    the optimal policy stays at the start, with a mean cost of 1/6 per step.
 
     Args:
         episode_len: Steps after which an episode is truncated.

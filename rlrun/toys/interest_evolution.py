@@ -27,12 +27,12 @@ Doubles = NDArray[np.float64]
 
 
 class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Interest evolution: a user with a time budget clicks documents in a slate, and her interests change.
+    """Interest evolution: a user with a time budget clicks on documents in a slate, and her interests change.
 
     At each step `num_candidates` documents are sampled, each with one of `num_topics` topics. The action selects a
     slate of `slate_size` documents; a duplicate counts once. The user clicks according to a conditional logit model:
     the logit of a document is her interest in its topic, and the logit of no click is 0. A click gives a reward of 1,
-    and watching the document takes 4 minutes of her budget; a topic of high quality gives some of them back. Her
+    and watching the document takes 4 minutes of her budget; a topic of high quality gives some of this time back. Her
     interest in the topic increases with probability (interest + 1) / 2, else it decreases. An episode ends when the
     budget is used up.
 

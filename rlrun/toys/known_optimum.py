@@ -25,9 +25,9 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 class ConstantReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Env with reward 1 at every step, a constant observation, and truncation without termination.
 
-    Since returns bootstrap at a truncation, the value of its only observation is exactly 1 / (1 - gamma), whatever the
-    policy does. An algorithm that treats truncation as termination learns a lower value. The return of an episode is
-    `episode_len`.
+    Since returns bootstrap at a truncation, the value of the env's only observation is exactly 1 / (1 - gamma),
+    whatever the policy does. An algorithm that treats truncation as termination learns a lower value. The return of an
+    episode is `episode_len`.
     """
 
     def __init__(self, episode_len: int = 100) -> None:
@@ -83,7 +83,7 @@ class TwoStepCredit(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mi
     """Delayed credit assignment over two steps: the first action is rewarded in the second step.
 
     The observation is 0 in the first step and 1 in the second. Action 1 in the first step earns a reward of 1 in the
-    second step, action 0 earns nothing. The optimal return is 1. Under the optimal policy, the value is gamma at
+    second step; action 0 earns nothing. The optimal return is 1. Under the optimal policy, the value is gamma at
     observation 0, and 1 at observation 1, which does not reveal the first action.
     """
 
@@ -131,7 +131,7 @@ class ObservationReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignor
 
 
 class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
-    """One-step bandit with a reward of 1 for the last action, 0 for all others.
+    """One-step bandit with a reward of 1 for the action with the highest index, 0 for all others.
 
     The best return, and the value of the only observation under the best policy, is 1; a random policy gets 1 /
     `num_actions`.
@@ -243,7 +243,7 @@ class MultiBinaryMatch(gymnasium.Env[NDArray[np.int8], NDArray[np.int8]]):  # ty
 class AsymmetricBox(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):  # type: ignore[misc]
     """Continuous one-step bandit with asymmetric action bounds; reward: minus the squared distance to a target.
 
-    Actions lie in [-1, 3] x [0, 0.5], the target is (2, 0.1), episodes have one step. The best return is 0. Actions
+    Actions lie in [-1, 3] x [0, 0.5], the target is (2, 0.1), and episodes have one step. The best return is 0. Actions
     outside the bounds raise an error, because many simulators break on them.
     """
 
@@ -267,8 +267,8 @@ class AsymmetricBox(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):  #
 class NestedTuple(gymnasium.Env[tuple[Any, ...], int]):  # type: ignore[misc]
     """Env with nested observations: a tuple of an integer and a dict, whose only entry is a tuple of floats and bits.
 
-    The reward is 1 for the action equal to the integer, one of three; the other leaves are noise. Episodes have 10
-    steps. The best return is 10; a random policy gets 10/3.
+    The integer is one of three, and the action equal to it has a reward of 1; the other leaves are noise. Episodes have
+    10 steps. The best return is 10; a random policy gets 10/3.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class Kuhn(TreeWorld):
     Observation: {observation: one-hot player, own card, and the moves so far, [11]; action_mask: [2]}, shown to the
     player whose turn it is. Actions: Discrete(2), pass and bet; after a bet, pass folds and bet calls. Rewards: what a
     player wins or loses, at the end. Ends: after a fold, a call or two passes; the higher card wins. In equilibrium the
-    first player loses 1/18 in each game.
+    first player loses 1/18 per game on average.
     """
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ class RandomLegal:
 
 
 def balance_pole(observation: NDArray[np.float32]) -> int:
-    """Scripted policy that balances CartPole indefinitely by a linear rule of angle, position and velocities."""
+    """Scripted policy that balances CartPole indefinitely with a linear rule in angle, position and velocities."""
     position, velocity, angle, angular_velocity = observation.tolist()
     return int(angle + 0.4 * angular_velocity + 0.02 * position + 0.08 * velocity > 0)
 
@@ -84,7 +84,7 @@ class GreedyForager:
 class TribeForager:
     """Peaceful policy for `Tribes`: walks to the nearest visible water or food, whichever the agent has less of.
 
-    The agent walks in a random direction if it sees neither, and also in about one of five steps, to get around lakes.
+    The agent walks in a random direction if it sees neither, and also in about one step in five, to get around lakes.
 
     Args:
         seed: Seed of the random actions.

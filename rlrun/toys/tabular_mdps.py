@@ -28,8 +28,8 @@ class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is n
 
     An episode takes N steps, where N is the setting `size`. A step to the right costs 0.01 / N. The last of N steps to
     the right gives a reward of 1, so the optimal return is 0.99; any other policy gets at most 0. Which action leads to
-    the right is sampled once for each cell, from the seed `mapping_seed`. A random policy finds the treasure in one of
-    2^N episodes.
+    the right is sampled once for each cell, from the seed `mapping_seed`. A random policy finds the treasure in one
+    episode in 2^N.
 
     Observations [N, N] are 1 in the agent's cell and 0 elsewhere, and all 0 after the last step. The info of the last
     step holds `treasure`: 1 if the treasure was found, else 0.
@@ -72,9 +72,10 @@ class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is n
 class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Constrained MDP of a car on a ring road: one cell per step in the slow lane, two in the fast (costly) lane.
 
-    Action 1 changes the lane before the step, action 0 stays. The reward is the number of cells driven. The info of
-    each step holds its `cost`: 0 in the slow lane; in the fast lane 0.2 from a calm cell and 1 from a busy cell. Every
-    second cell is busy. Episodes begin in the first cell, in the slow lane, and end after `episode_len` steps.
+    Action 1 changes the lane before the step; action 0 stays in the lane. The reward is the number of cells driven. The
+    info of each step holds its `cost`: 0 in the slow lane; in the fast lane 0.2 from a calm cell and 1 from a busy
+    cell. Every second cell is busy. Episodes begin in the first cell, in the slow lane, and end after `episode_len`
+    steps.
 
     Without a cost constraint the optimal policy stays in the fast lane. Under a cost constraint, the optimal return
     solves a linear program over occupancy measures of states and actions (Altman, "Constrained Markov Decision

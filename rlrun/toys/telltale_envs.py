@@ -77,11 +77,12 @@ class RareJackpot(gymnasium.Env[int, int]):  # type: ignore[misc]
 
 
 class ForcedMoves(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
-    """Env whose action mask leaves a choice in one of five steps and otherwise forces action 1. Episodes have 50 steps.
+    """Env whose action mask leaves a choice in one step in five and otherwise forces action 1. Episodes have 50 steps.
 
-    The network is not shown the mask. A forced action pays 1, and where there is a choice, action 0 pays 0.5 and
-    action 1 nothing, so the best return is 45 on average. A forced action has probability 1, and nothing can be learned
-    from it. A loss that ignores the mask learns that action 1 pays, and chooses it: its return is 40.
+    The network is not shown the mask. A forced action pays 1, and where there is a choice, action 0 pays 0.5 and action
+    1 nothing, so the best return is 45 on average. A forced action has probability 1, and nothing can be learned from
+    it. A policy trained with a loss that ignores the mask learns that action 1 pays, and always chooses it: its return
+    is 40.
     """
 
     def __init__(self) -> None:

@@ -57,9 +57,9 @@ class Tribes:
     An agent's food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows
     again after `REGROWTH_STEPS`, and drinks next to water. Health falls by `WANT` for each of the two that is 0, and
     rises by 1 if both are above half. A strike takes `STRIKE` health from an agent of the other tribe within `REACH`.
-    If strikes kill an agent, the first of the strikers gets its food and water. An agent without health dies.
-    `VACANT_STEPS` later another one is born in its slot, at a random tile. Agents may share a tile; no agent can enter
-    water or stone. Names in capitals are constants of the module.
+    If strikes kill an agent, the first of the strikers gets its food and water. An agent without health dies. After
+    `VACANT_STEPS`, another one is born in its slot, on a random tile. Agents may share a tile; no agent can enter water
+    or stone. Names in capitals are constants of the module.
 
     Observation: `window`, masks of food, water and stone around the agent, [3, 2 * RADIUS + 1, 2 * RADIUS + 1];
     `entities`, the E nearest agents that it sees, [E, 6]: offsets in rows and columns, whether they belong to its
@@ -120,7 +120,7 @@ class Tribes:
         }
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
-        """Resets selected worlds to a new map with all agents at random tiles."""
+        """Resets selected worlds, each to a new map with all agents on random tiles."""
         area = self._size * self._size
         begun = list(worlds)
         for world, seed in zip(worlds, seeds, strict=True):

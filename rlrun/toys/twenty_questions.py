@@ -82,7 +82,7 @@ class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  #
         question_cost: Cost of a question, subtracted from the reward.
         render_mode: "ansi" for `render` to return the dialogue as text.
         pays_chance: Whether a guess is rewarded by its probability of being right given the answers, instead of 1 or 0.
-            Expected returns are unchanged, but have less variance.
+            The expected return is unchanged, and returns have less variance.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}
@@ -173,7 +173,7 @@ class RandomQuestioner:
 
     Args:
         seed: Seed of the random choices.
-        guess_probability: Probability that the policy guesses instead of asking, each time it is its turn.
+        guess_probability: Probability that the policy guesses instead of asking, at each of its turns.
     """
 
     def __init__(self, seed: int, guess_probability: float = 0.1) -> None:

@@ -87,7 +87,7 @@ def make_vector_world(
 
 
 def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
-    """Returns each policy's observation and action space; creates one env or world.
+    """Returns each policy's observation and action space; creates the env or world once to read them.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent has no policy.
@@ -98,18 +98,22 @@ def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, S
 
 
 def agents_and_spaces(config: EnvConfig, mapping: PolicyMapping) -> tuple[tuple[str, ...], dict[str, Spaces]]:
-    """Returns the ids of all possible agents, and each policy's observation and action space; creates one env or world.
+    """Returns the ids of all possible agents, and each policy's observation and action space.
+
+    The env or world is created once to read them.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent has no policy.
         EnvironmentUnusable: A package is not installed, or the env has no supported form.
-        EnvError: The world's own code raised.
+        EnvError: The world's own code raised an exception.
     """
     return kind_of(config).agents_and_spaces(config, mapping)
 
 
 def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
-    """Returns a default mapping from agents to policies: agents with equal spaces share one. Creates one env.
+    """Returns a default mapping from agents to policies: agents with equal spaces share a policy.
+
+    The env is created once to read its agents and spaces.
 
     A policy is named after its group of agents, or after the prefix of its first agent's id: `hunter` for `hunter_0`.
     The policy of a single-agent env is called `agent`.

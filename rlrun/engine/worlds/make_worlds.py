@@ -217,7 +217,7 @@ def steps_all_at_once(config: EnvConfig) -> bool:
 
 
 def takes_num_worlds(factory: Callable[..., Any]) -> bool:
-    """Whether a factory creates an `ArrayWorld`, a batch of worlds: its first parameter is then named `num_worlds`."""
+    """Whether a factory's first parameter is `num_worlds`, so that it creates an `ArrayWorld` (a batch of worlds)."""
     try:
         return next(iter(inspect.signature(factory).parameters), None) == "num_worlds"
     except (TypeError, ValueError):  # callables in C have no signature

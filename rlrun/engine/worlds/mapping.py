@@ -19,20 +19,20 @@ _REMEMBERED = 4096
 class PolicyMapping:
     """Mapping from agent ids to policies.
 
-    Patterns are shell-style globs, `*`, `?` and `[...]`; the first match decides. A function is called once per
-    agent and episode, so that the assignment can change between episodes.
+    Patterns are shell-style globs, `*`, `?` and `[...]`; the first match decides. A mapping that is a function is
+    called once per agent and episode, so that the assignment can change between episodes.
 
     Args:
         policies: Names of all policies, at least one.
-        mapping: Policies by pattern of agent ids, in order; or package.module:function, called as `function(agent,
-            episode)` with the index of the world's episode; None if all agents share one policy.
+        mapping: Policy for each pattern of agent ids, in order; or `package.module:function`, a function that is called
+            as `function(agent, episode)` with the index of the world's episode; None if all agents share one policy.
 
     Attributes:
         policies: Names of all policies.
 
     Raises:
         UsageError: There are several policies but no mapping, or a pattern's policy or the function does not exist.
-        UserCodeError: The function's module raises while it is imported.
+        UserCodeError: The function's module raises an exception while it is imported.
 
     Examples:
         >>> mapping = PolicyMapping(["hunters", "prey"], {"hunter_*": "hunters", "*": "prey"})
@@ -77,7 +77,9 @@ class PolicyMapping:
         return policy
 
     def seatings(self, agents: Sequence[str]) -> list[dict[str, list[str]]]:
-        """Returns the agents of each policy, for one episode, or for several if a function decides per episode.
+        """Returns which agents each policy plays: a mapping per episode, and only one if all episodes are alike.
+
+        If a function decides, the result covers the first 100 episodes.
 
         Raises:
             UsageError: No pattern matches an agent, or the function returns an unknown name.

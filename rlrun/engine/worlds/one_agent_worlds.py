@@ -90,7 +90,7 @@ class OneAgentWorlds:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns each env to a saved step of its episode by a seeded reset and a replay of actions.
+        """Brings each env back to a saved step of its episode by a seeded reset and a replay of actions.
 
         See `VectorEnv.restore`.
         """

@@ -98,9 +98,9 @@ class ParallelWorld(World):
 class TurnBasedWorld(World):
     """World adapter for a turn-based PettingZoo AECEnv: only `agent_selection` acts.
 
-    One agent acts in each step, and all agents receive their part of `env.rewards` after it (`env.last()` would sum an
-    agent's rewards since its previous action). PettingZoo gives an ended agent one more turn, the dead step with action
-    None. The adapter takes this turn; the agent's episode ends there with its final observation.
+    One agent acts in each step, after which all agents receive their part of `env.rewards` (`env.last()` would sum an
+    agent's rewards since its previous action). PettingZoo gives an ended agent one more turn, the "dead step" with
+    action None. The adapter takes this turn, which ends the agent's episode with its final observation.
 
     Args:
         env: The env.
@@ -135,7 +135,7 @@ class TurnBasedWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Steps the env with the selected agent's action, then with None for ended agents that are selected next."""
+        """Steps the env with the selected agent's action, then with None while the next selected agent has ended."""
         env = self._env
         (action,) = actions.values()
         env.step(action)
@@ -239,7 +239,7 @@ def _state_space(env: Any) -> Box | None:
 
 
 def as_pettingzoo_world(made: Any) -> World | None:
-    """Wraps a PettingZoo env in its world adapter; None for other objects."""
+    """Wraps a PettingZoo env in its world adapter; returns None for other objects."""
     pettingzoo = importlib.import_module("pettingzoo")
     if isinstance(made, pettingzoo.ParallelEnv):
         return ParallelWorld(made)
@@ -252,7 +252,7 @@ def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
     Raises:
         UsageError: The module does not exist, or has no env.
         EnvironmentUnusable: A package is not installed.
-        UserCodeError: The module raises while it is imported.
+        UserCodeError: The module raises an exception while it is imported.
     """
     package = module_name.partition(".")[0]
     for needed in ("pettingzoo", package):

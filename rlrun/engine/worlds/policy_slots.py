@@ -52,7 +52,7 @@ class PolicySlots:
         example: Id of one of the policy's agents.
         spaces: Observation and action space of the policy's agents.
         per_world: Number of slots per world, K.
-        rows: Observations, rewards and ends of the slots.
+        rows: Observations, rewards and episode ends, by slot.
         owners: Id of each slot's current or latest agent, [B]; "" before a slot's first agent.
     """
 

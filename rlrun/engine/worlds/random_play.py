@@ -67,7 +67,7 @@ class RandomRollout:
     """Record of a random rollout.
 
     Attributes:
-        policies: Observations, rewards and ends by policy.
+        policies: Observations, rewards and episode ends, by policy.
         actions: Actions by step and policy, arrays [B, ...].
         digests: Hashes of observations and rewards after the reset and after each of the first steps.
         last: Hash of each world's state after the last step.

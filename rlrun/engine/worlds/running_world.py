@@ -54,8 +54,8 @@ class RunningWorld:
         awaiting: Whether the episode has ended, so that the next step is a reset.
         infos: Infos of agents that ended in the last step, by policy and slot.
         missing_finals: Number of agents truncated in the last step without a final observation.
-        dropped_rewards: Number of discarded rewards: for agents that had ended, or that were not born before the
-            episode's end.
+        dropped_rewards: Number of rewards that were discarded because their agent had ended, or never appeared in the
+            episode.
         state: Global state, [D]; None without a state space.
     """
 
@@ -98,7 +98,7 @@ class RunningWorld:
 
     @watched_env_call(lambda own: own["self"]._where())
     def reset(self, place: EpisodePosition) -> None:
-        """Starts the episode of a given position, and fully validates the return values of the world's `reset`.
+        """Starts the episode that a position names, and fully validates the values that the world's `reset` returns.
 
         Raises:
             EnvError: The world raised an exception, or returned an invalid value.
@@ -123,7 +123,7 @@ class RunningWorld:
 
         Args:
             actions: Actions of the K slots that each policy has in the world, by policy.
-            closely: Whether to validate all return values, not only the cheap checks of each step.
+            closely: Whether to validate all return values, instead of running only the cheap checks of each step.
 
         Raises:
             EnvError: The world raised an exception, or returned an invalid value.

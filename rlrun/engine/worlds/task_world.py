@@ -27,12 +27,12 @@ class TaskWorld(World):
     Args:
         world_id: Name of the world in messages.
         make: Function that creates the world with additional keyword arguments.
-        episodes: Tasks of the episodes.
+        episodes: Sampler of each episode's task.
         shows_task: Whether observations contain the task, `{observation: ..., task: ...}`: the index in a list, or the
             numbers of a task that a function returned.
 
     Raises:
-        UsageError: The task has no numbers for observations, or has settings that worlds do not support.
+        UsageError: The task has no numbers to add to observations, or has settings that worlds do not support.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ def env_config(env: EnvLike, kwargs: Mapping[str, Any] | None = None, *, path: s
     Raises:
         SpecError: The settings are invalid, or the object is not an env; the error lists all mistakes.
         UsageError: An instance is given keyword arguments.
-        EnvError: A function raised an exception.
+        EnvError: The function raised an exception.
     """
     if isinstance(env, EnvConfig):
         return env.replace(kwargs={**env.kwargs, **kwargs}) if kwargs else env

@@ -33,7 +33,7 @@ class SlotRows:
     """Observations, rewards and episode ends of one policy's B slots; the next step overwrites the arrays.
 
     Attributes:
-        observations: Arrays [B, ...]; undefined values for slots that neither act nor have just ended.
+        observations: Arrays [B, ...]; values are undefined for slots that neither act nor have just ended.
         acts: Whether the slot's agent acts on the observation now, [B].
         starts: Whether the observation is the first of the agent's episode, [B].
         rewards: Rewards of the slots' agents, [B] float64; 0 for empty slots.
@@ -58,15 +58,15 @@ class WorldRows:
     """Result of one step of W multi-agent envs (worlds).
 
     Attributes:
-        policies: Observations, rewards and ends of the slots, by policy.
+        policies: Observations, rewards and episode ends of the slots, by policy.
         states: Global states, [W, D]; None without a state space, or if they are not read.
         stepped: Whether a world took a step, [W]; the other worlds were reset.
         ended: Whether a world's episode ended in the step, [W].
         infos: Infos of agents that ended in the step, by policy and slot.
         missing_finals: Number of agents truncated without a final observation; their last observation is used instead.
-        dropped_rewards: Number of discarded rewards, for agents that had ended or were never born.
-        taken: Env actions that clients chose themselves in the step, by policy and slot, each with the version of the
-            policy's weights that chose it; the version is None if the policy did not choose the action.
+        dropped_rewards: Number of rewards discarded because their agent had ended or never appeared.
+        taken: Env actions that clients chose in the step, by policy and slot, each with the version of the policy's
+            weights that the client used; the version is None if the client did not use the policy.
     """
 
     policies: Mapping[str, SlotRows]
@@ -85,7 +85,7 @@ class VectorWorld(Protocol):
     Attributes:
         num_worlds: Number of worlds, W.
         clock: Time axis of experience: one row per world step, or one row per agent's decision.
-        slots: Number of slots in all worlds by policy, B.
+        slots: Number of slots of each policy in all worlds together, B.
         spaces: Observation and action space by policy.
         state_space: Space of the global state, None if there is no state.
         possible_agents: Ids of agents, at least one of each type, such as hunter and prey.
@@ -138,7 +138,7 @@ class VectorWorld(Protocol):
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns each world to a saved step of an episode by a seeded reset and a replay of the joint actions.
+        """Brings each world back to a saved step of an episode by a seeded reset and a replay of the joint actions.
 
         Args:
             places: Saved position (episode, seed, step) of each world.
@@ -168,7 +168,7 @@ class VectorWorld(Protocol):
 
 
 def place_of(worlds: VectorWorld, policy: str, slot: int) -> str:
-    """Returns a text for messages that locates the agent in a slot: env or world, episode, and agent id."""
+    """Returns the location of a slot's agent, as a phrase for messages: env or world, episode, and agent id."""
     world = slot // (worlds.slots[policy] // worlds.num_worlds)
     place, agent = worlds.places()[world], worlds.owners(policy)[slot]
     if agent == ONLY_AGENT:

@@ -53,7 +53,7 @@ class World(ABC):
         clock: Time axis of experience: one row per world step, or one row per agent's decision.
         possible_agents: Ids of agents, at least one of each type, such as hunter and prey; others may appear as well.
         state_space: Space of the global state, for centralized critics; None if there is no state.
-        replays: Whether a resume may replay logged actions in the world, to return to its position. False if this would
+        replays: Whether a resume may replay logged actions to bring the world back to its position. False if this would
             do harm, as with a live simulator or a robot; a resume then starts new episodes.
     """
 
@@ -84,7 +84,7 @@ class World(ABC):
         """Takes a step.
 
         Args:
-            actions: Actions by agent id, of exactly the agents with a non-final observation.
+            actions: Actions by agent id: one for each agent with a non-final observation, and none for others.
         """
 
     def state(self) -> NDArray[Any]:

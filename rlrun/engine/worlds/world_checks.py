@@ -30,7 +30,7 @@ _PARTS = ("observations", "rewards", "terminateds", "truncateds", "infos")
 
 
 def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal | None:
-    """Validates observations by agent id; returns the error, None if valid.
+    """Validates observations by agent id; returns the error, or None if they are valid.
 
     Args:
         observations: Observations that the world returned, by agent id.
@@ -45,7 +45,7 @@ def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlot
 
 
 def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal | None:
-    """Validates the return value of a world's `step`; returns the first error, None if valid.
+    """Validates the return value of a world's `step`; returns the first error, or None if it is valid.
 
     Args:
         result: Return value of the world's `step`.

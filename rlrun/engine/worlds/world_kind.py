@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class WorldKind(ABC):
-    """Interface that checks the config of an env and creates vectorized worlds, for single- or multi-agent envs.
+    """Interface for checking the config of a single- or multi-agent env, and for creating vectorized worlds from it.
 
-    The functions of `make.py` call it.
+    The functions of `make.py` call its methods.
     """
 
     @abstractmethod

@@ -80,7 +80,7 @@ class WrappedWorld(World):
 
 
 class AgentIndicator(WrappedWorld):
-    """World wrapper that adds a one-hot agent id to observations, so that agents of a shared policy act differently.
+    """World wrapper that adds a one-hot agent id to observations, so that agents that share a policy can differ.
 
     The one-hot vector encodes the agent's index among N `possible_agents`; it is all zeros for other agents. It is
     appended to a 1-d Box, or added to a Dict under the key `agent`.
@@ -129,8 +129,9 @@ class AgentIndicator(WrappedWorld):
 class PadSpaces(WrappedWorld):
     """World wrapper that pads observations and actions to common spaces, for a policy shared by different agents.
 
-    Observations are Boxes with equal numbers of axes, zero-padded to the largest shape, or Dicts of such Boxes with
-    equal keys; an action mask may be one of the keys. The spaces of `possible_agents` determine the common spaces.
+    Observations must be Boxes with equal numbers of axes, or Dicts of such Boxes with equal keys; an action mask may be
+    one of the keys. Each Box is zero-padded to the largest shape. The spaces of `possible_agents` determine the common
+    spaces.
 
     Discrete actions are padded to the largest number of actions. If numbers of actions differ, an action mask forbids
     the padding, and observations that are not Dicts become {observation, action_mask}. Box actions with equal numbers
@@ -191,9 +192,9 @@ class BlackDeath(WrappedWorld):
     """World wrapper that keeps ended agents until the episode's end, with zero observations and actions without effect.
 
     Like SuperSuit's `black_death`: all `possible_agents` are always present, and end with the world's episode. Agents
-    that are not yet born also have zeros. Action masks of ended or unborn agents allow all actions. At the world's end,
-    living agents that are not terminated are truncated, and all others are terminated. The agents' final infos are also
-    returned then.
+    that have not appeared yet also have zero observations. Action masks of ended agents, and of agents yet to appear,
+    allow all actions. At the world's end, living agents that are not terminated are truncated, and all others are
+    terminated. The agents' final infos are returned at the world's end, too.
 
     Raises:
         EnvironmentUnusable: The world's agents take turns.
@@ -255,7 +256,7 @@ class Team(WrappedWorld):
     terminated, else truncated.
 
     Args:
-        world: The world; all its agents act at once.
+        world: The wrapped world, in which all agents must act at once.
         name: Id of the team.
         members: Agent ids of the team, in the order of the tuples.
         reward: `sum` for the sum of the members' rewards; `once` for the common reward of all acting members.

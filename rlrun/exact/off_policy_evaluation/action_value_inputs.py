@@ -47,7 +47,7 @@ class NormalizedInputs:
     """Network inputs whose numeric parts are normalized by their moments over all recorded rows.
 
     Args:
-        leaves: The tree of `ObservationLeaf`.
+        leaves: Tree with the `ObservationLeaf` of each part of an observation.
         gathered: Function that gathers raw arrays for rows [B]: a tree of [B, ...] with at least the parts of `leaves`.
         num_rows: Number of recorded rows.
     """
@@ -66,7 +66,7 @@ class NormalizedInputs:
 
 
 class ActionValueInputs(ABC):
-    """Network inputs for the rows of recorded episodes, and computation of Q and V from the networks' outputs.
+    """Prepares network inputs from the rows of recorded episodes, and computes Q and V from the networks' outputs.
 
     Attributes:
         spec: Architecture of a Q function.
@@ -161,7 +161,7 @@ class AnnealedAdam:
     """Adam optimizer for several tensors, with a linearly decaying learning rate.
 
     Args:
-        parameters: The tensors, which require gradients.
+        parameters: The tensors; all must require gradients.
         lr: Learning rate of the first step.
         sgd_steps: Number of steps over which the learning rate decays to 0.
     """

@@ -67,7 +67,7 @@ class ValueEstimate:
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """95% confidence interval by Student's t, with R - 1 degrees of freedom for R `deviations`."""
+        """95% confidence interval from Student's t distribution, with R - 1 degrees of freedom for R `deviations`."""
         half = t_quantile(len(self.deviations) - 1) * float(self.deviations.std(ddof=1))
         return self.value - half, self.value + half
 
@@ -86,7 +86,7 @@ def with_closing_values(rewards: Doubles, lengths: NDArray[np.int64], closing_va
         gamma: Discount factor.
 
     Returns:
-        The rewards with bootstrapped ends, [T, E].
+        The rewards with these values added, [T, E].
     """
     bootstrapped = rewards.copy()
     bootstrapped[lengths - 1, np.arange(len(lengths))] += gamma * closing_values
@@ -160,7 +160,7 @@ def per_decision_importance_sampling(episodes: WeighedEpisodes, *, weighted: boo
 
 
 def direct_method(initial_values: Doubles) -> ValueEstimate:
-    """Direct method (DM): mean of a model's state values at the initial observations of E episodes, [E].
+    """Direct method (DM): mean of a model's state values [E] at the initial observations of E episodes.
 
     The confidence interval reflects the variation of initial states, but not the model's error.
 

@@ -305,7 +305,7 @@ def recorded_episodes(data_set: DataSet) -> RecordedEpisodes:
     """Loads the episodes of a data set; observations are read from its files when they are needed.
 
     Raises:
-        UsageError: The set holds several agents, or fewer than two episodes.
+        UsageError: The data set was recorded from several agents, or holds fewer than two episodes.
     """
     if data_set.num_episodes < FOLDS:
         raise UsageError(f"{data_set.folder}: off-policy evaluation needs at least two episodes")
@@ -335,7 +335,7 @@ def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, s
     """Creates the evaluator of policies on a data set, with the gamma and network settings of a training run.
 
     Raises:
-        UsageError: The data set holds several agents, or fewer than two episodes.
+        UsageError: The data set was recorded from several agents, or holds fewer than two episodes.
     """
     config = training.description.algorithm.config
     episodes = recorded_episodes(data_set)

@@ -48,7 +48,7 @@ class FitSettings:
     lr: float = 1e-3
 
     def sgd_steps_within(self, horizon: float) -> int:
-        """Number of minibatches: `sgd_steps` if set, else proportional to the horizon (env steps) within bounds."""
+        """Number of minibatches: `sgd_steps` if set, else proportional to the horizon (in env steps), within bounds."""
         low, high = SGD_STEPS_BOUNDS
         return self.sgd_steps or int(min(max(HORIZONS * horizon / TARGET_RATE, low), high))
 

@@ -30,7 +30,8 @@ class RecordedEpisodes:
         rewards: Rewards, [N].
         terminateds: Whether the step terminated its episode, [N].
         valid: Whether the row holds a step, [N]; False for final observations.
-        log_probs: Log-probabilities of the behavior policy in the units of the actions, [N]; None if unknown.
+        log_probs: Log-probabilities of the actions under the behavior policy, in the units of `actions`, [N]; None if
+            unknown.
     """
 
     observations: Callable[[Rows], Any]

@@ -72,7 +72,7 @@ class DriverFiles:
                 running the trial; its writes must be rejected.
 
         Returns:
-            A token that the caller passes with each write; None while another process holds the claim.
+            A token that the caller must pass with each write; None while another process holds the claim.
 
         Raises:
             UsageError: If the process that holds the claim is running and has direct access to the directory.
@@ -109,7 +109,7 @@ class DriverFiles:
         """Applies file operations to a trial's directory, in order.
 
         Raises:
-            TrainingFailed: If another process has claimed the trial since.
+            TrainingFailed: If another process has claimed the trial in the meantime.
             OutOfResources: If the disk is full.
         """
         with self._lock:

@@ -31,7 +31,7 @@ class GcsWatch:
     without a message.
 
     Args:
-        is_lost: Checks whether the server is lost.
+        is_lost: Function that returns whether the server is lost.
         every_s: Interval between checks, in seconds.
         lost: Function that is called when the server is lost.
     """
@@ -58,7 +58,7 @@ class GcsWatch:
 
 
 class Silence:
-    """Check of whether the GCS of a joined cluster has been silent for so long that it counts as lost.
+    """Checks whether the GCS of a joined cluster has been silent for so long that it counts as lost.
 
     A head node that restarts within the limit does not count as lost. The silence begins at the end of the first probe
     without an answer, so that a pause of this process does not count.

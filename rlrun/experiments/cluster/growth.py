@@ -44,7 +44,7 @@ class NodeWait:
 class NodeWaiter:
     """Waits until the living nodes of a cluster have room for each trial, checking one trial after the other.
 
-    While a trial waits, its placement group is pending in the cluster, which tells an autoscaler what to start. The
+    While a trial waits, its placement group is pending in the cluster; an autoscaler thus learns what to start. The
     group belongs to this job and disappears with it.
 
     Args:

@@ -25,7 +25,7 @@ CHECKED_WITH = "2.60.0"
 
 
 def gcs_server() -> subprocess.Popen[bytes]:
-    """Operating-system process of Ray's gcs_server, if this process has started Ray."""
+    """Operating-system process of Ray's gcs_server; this process must have started Ray."""
     from ray._private import worker
 
     server: subprocess.Popen[bytes] = worker._global_node.all_processes["gcs_server"][0].process
@@ -155,7 +155,7 @@ def answers_http2(host: str, port: int, timeout_s: float = ANSWER_TIMEOUT_S) -> 
     Args:
         host: Host of the process.
         port: Port of the process.
-        timeout_s: Time limit in seconds, first for accepting the connection, and then again for the answer.
+        timeout_s: Time limit in seconds, for the connection to be accepted and again for the answer.
     """
     greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and empty SETTINGS
     try:
@@ -185,7 +185,7 @@ class AutoscalerReport:
 
 
 def autoscaler_report() -> AutoscalerReport:
-    """Reads the newest report of the autoscaler of the cluster that this process has joined.
+    """Reads the newest autoscaler report of the cluster that this process has joined.
 
     Ray runs the first version of its autoscaler on every cluster. Without a configuration, this autoscaler gives each
     node a type that contains the node's id, and starts no nodes.

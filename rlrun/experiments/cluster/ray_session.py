@@ -50,8 +50,8 @@ class RaySession:
 
     If the process has already started or joined Ray, the existing Ray is used and left running. With an address, the
     cluster is joined, and the user's own modules are shipped to its machines. Otherwise a private Ray is started on
-    this machine. The private Ray has as many CPUs as the machine has cores, or as many as the largest trial needs if
-    that is more, which is possible because a trial's own process shares the cores with its workers.
+    this machine. This Ray gets as many CPUs as the machine has cores, or as many as the largest trial needs if that is
+    more: a trial's own process shares the cores with its workers, so a trial may need more CPUs than there are cores.
 
     Args:
         trials: The trials.
@@ -97,9 +97,9 @@ class RaySession:
         """Starts or joins Ray; does nothing if this session has already done so.
 
         Args:
-            say: Called with a message before an optional Ray is started, and before each new attempt.
-            lost: Called in another thread when the main thread hangs in a call to Ray: the
-                gcs_server of a Ray started here has died (its other processes have then been ended), the head of a
+            say: Called with a message before an optional Ray is started, and before each new attempt to start it.
+            lost: Called in another thread when the main thread hangs in a call to Ray, for one of three reasons: the
+                gcs_server of a Ray started here has died (Ray's other processes have then been ended), the head of a
                 joined cluster no longer answers, or a cluster does not let this process join.
 
         Raises:

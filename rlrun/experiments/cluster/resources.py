@@ -92,7 +92,7 @@ class TrialResources:
 
         Args:
             shares_trial_cpu: Whether the trial's own process may share the CPUs of its workers and learners (see
-                `Capacity`); the total is then the larger of the two requirements.
+                `Capacity`); the total is then the CPUs of the process or those of all others, whichever is larger.
         """
         parts = []
         if self.num_learners:
@@ -120,8 +120,8 @@ class Capacity:
         cpus: CPUs of each node.
         gpus: GPUs of each node.
         place: Name of the machine or cluster in messages: "this machine" or "the cluster at 10.0.0.1:6379".
-        shares_trial_cpu: Whether a trial's own process may share the CPUs of its workers and learners. True on a
-            single machine, where the process is mostly idle; False on a cluster, which other users share.
+        shares_trial_cpu: Whether a trial's own process may share the CPUs of its workers and learners. True on a single
+            machine, where the process is mostly idle; False on a cluster, which other users may share.
     """
 
     cpus: tuple[float, ...]
@@ -145,13 +145,13 @@ class Capacity:
     def fits(self, needs: TrialResources) -> bool:
         """Whether a trial fits into the total capacity, ignoring any other load.
 
-        On a single machine, the workers and learners together must fit its CPUs, and so must the trial's own process,
-        counted separately. On a cluster all processes must fit together, each of them on one node.
+        On a single machine, the workers and learners together must fit on its CPUs, and so must the trial's own
+        process, counted separately. On a cluster all processes must fit together, each of them on one node.
         """
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Maximum number of rollout workers that fit next to a trial's process and learners; -1 if these do not fit."""
+        """Maximum number of rollout workers that fit next to a trial's process and learners; -1 if those do not fit."""
         room = -1.0
         each, gpus_each = needs.cpus_per_worker, needs.gpus_per_worker
         for cpus, gpus in self._left(needs, needs.num_learners):

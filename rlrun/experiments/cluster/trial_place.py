@@ -46,7 +46,7 @@ class TrialPlace:
     """Working directory of one trial, inside a run's directory to which the trial's process has direct access.
 
     Attributes:
-        directory: The trial's directory for the process that runs it.
+        directory: The trial's directory on the machine that runs the trial.
         is_copied: Whether `push` copies files to another machine; the trial must not write to them meanwhile.
     """
 
@@ -196,7 +196,7 @@ class TrialMirror(TrialPlace):
             checkpoint: Path of the checkpoint on the driver's machine.
 
         Returns:
-            Local path. If the driver has removed the checkpoint, the path is empty and loading raises an error.
+            Local path. If the driver has removed the checkpoint, nothing is at the path, and loading raises an error.
         """
         here, there = self._here(checkpoint), self._there(checkpoint)
         files = self._disk.checkpoint(there)

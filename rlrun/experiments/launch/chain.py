@@ -27,7 +27,7 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
 
 
 def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
-    """Makes each trial of a run start from the final weights of the same seed's trial in the previous stage's run.
+    """Makes each trial of a run start from the final weights that its seed reached in the previous stage's run.
 
     A trial that has started before keeps its initial checkpoint, even if both runs have been moved or fetched since.
 

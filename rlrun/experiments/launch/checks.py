@@ -42,7 +42,7 @@ def check_name(name: str, experiments: Sequence[Experiment]) -> None:
 
 
 def check_chains(experiments: Sequence[Experiment]) -> None:
-    """Checks experiments that continue from an earlier experiment, which must run first, with one trial per seed.
+    """Checks that experiments come after those that they continue from, which must have exactly one trial per seed.
 
     Raises:
         UsageError: An experiment's predecessor is missing or comes later, or their trials do not correspond.
@@ -140,7 +140,7 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
 def check_cluster(trials: Sequence[TrialSpec], address: str | None) -> None:
     """Raises an error if the Ray cluster cannot be reached, or if this machine can never provide a trial's resources.
 
-    Whether a cluster can provide them is only checked after joining it, since it may grow.
+    A cluster may grow, so whether it can provide the resources is only checked after this process has joined it.
 
     Args:
         trials: The trials to run.

@@ -90,7 +90,7 @@ def remaining_part(
 ) -> LaunchedExperiment | None:
     """Remaining part of a run, checked and ready to resume; None if the run is complete.
 
-    A run that was started in the command's own process continues there, unless the caller chooses otherwise.
+    A run that was started with the executor "local" keeps it, unless the caller chooses otherwise.
     """
     if executor is None and address is None and opened.table.executor == "local":
         executor = "local"
@@ -270,7 +270,9 @@ def problems_of_start(run: RunDirectory, experiment: Experiment, from_checkpoint
 
 
 def take_up(existing: ExistingRun, *, tags: Sequence[str], note: str) -> None:
-    """Records changes made since a run began: larger stop criteria, settings without effect on rows, storage, labels.
+    """Records changes made since a run began: stop criteria, storage, labels, settings that do not change result rows.
+
+    Stop criteria can only have become larger.
 
     Args:
         existing: The run.
@@ -332,7 +334,7 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
 
 
 def complete_event(run: RunDirectory) -> RunFound:
-    """Event that says that nothing of a run is left to resume, and which option trains longer.
+    """Event that says that a run has nothing left to resume, and which option makes it train longer.
 
     Args:
         run: The run.

@@ -113,8 +113,8 @@ def run(
         shard: ``(i, n)`` to run only the trials i, i + n, i + 2n, ... of each experiment, one after the other in this
             process, while other processes run the other shards of the same run. The first of them creates the run. If
             the shard was interrupted, it continues.
-        watch: Called with each event of the run (see `rlrun.experiments.runs.events`). If it raises, running trials
-            save and stop, and its exception is raised.
+        watch: Called with each event of the run (see `rlrun.experiments.runs.events`). If it raises an exception,
+            running trials save and stop before the exception is raised to the caller.
 
     Returns:
         All trials of all experiments, or those of the shard, in order.
@@ -228,7 +228,7 @@ def _run_shard(
 
 
 def note_driver_restarts(experiments: Sequence[Experiment], runs: Sequence[RunDirectory]) -> None:
-    """Records the runs that this process's waiting parent, if there is one, must continue if this process dies.
+    """Leaves a note for the parent process, if one is waiting: the runs that it must continue if this process dies.
 
     Args:
         experiments: The experiments of the runs.

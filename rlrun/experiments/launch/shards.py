@@ -84,7 +84,7 @@ def shared_run(
 
     Raises:
         SpecError: The run's settings differ from those of the experiment.
-        UsageError: The run is divided into another number of shards, or another process is running the whole run.
+        UsageError: The run is divided into a different number of shards, or another process is running the whole run.
         RunDamaged: A file of the run is damaged.
     """
     path = path_of_run(experiment, runs_dir, name)

@@ -114,7 +114,7 @@ def quiet(ray: RaySession, report: Callable[[NodeWait], object] = lambda wait: N
 
     Args:
         ray: The Ray session to start.
-        report: Called with each report on a wait for nodes; its own output is not discarded.
+        report: Function called with each report on a wait for nodes; what it prints is not discarded.
     """
     with DriverLog() as log, ray:
         log.send_to(Path(os.devnull))

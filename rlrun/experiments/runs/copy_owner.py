@@ -74,14 +74,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OwnerRecord:
-    """Record of an owner of a run's copy.
+    """Record of the process that owns a run's copy in external storage; it is stored with the copy.
 
     Attributes:
         host: Machine of the owner.
         pid: Id of the owner's process.
         place: Identifies the machine's current boot and the namespace of its process ids.
         started: Time of the takeover, ISO 8601 in UTC.
-        generation: Number of the owner, starting at 1.
+        generation: Number of the owner among all owners that the copy has had, starting at 1.
         renewed: Number of renewals.
         released: Whether the owner released the copy when it ended.
     """
@@ -96,7 +96,7 @@ class OwnerRecord:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the owner is known to have ended: it released the copy, or ran on this machine and is gone."""
+        """Whether the owner is known to have ended: it released the copy, or its process on this machine is gone."""
         return self.released or (self.place == _place() and not _is_alive(self.pid))
 
     @override
@@ -210,7 +210,7 @@ class CopyOwner:
             raise UsageError(f"cannot reach storage {self.uri}: {error}") from error
 
     def note_content(self, run: Path) -> None:
-        """Records in a run's directory that, as long as this process owns the copy, the copy has the same content."""
+        """Records in a run's directory that its content equals the copy's for as long as this process owns the copy."""
         write_file(run / SEEN_FILE, "\n".join((*self._seen, self._name)).encode())
 
     def _claim(self) -> None:
@@ -382,7 +382,7 @@ class CopyOwner:
 
 @dataclass(frozen=True)
 class LastOwner:
-    """Owner of a run's copy, as another process sees it; the owner is not known to have ended.
+    """Owner of a run's copy, as seen by another process; the owner may still be running.
 
     Attributes:
         record: The owner's record.
@@ -395,7 +395,7 @@ class LastOwner:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the owner has renewed its record recently; wrong if the machines' clocks differ by `GONE_AFTER_S`."""
+        """Whether the owner has renewed its record recently; wrong if clocks differ by `GONE_AFTER_S` or more."""
         return self.renewed_s_ago < GONE_AFTER_S
 
 

@@ -45,10 +45,10 @@ class DriverLog:
         self.close()
 
     def send_to(self, path: Path) -> None:
-        """Redirects all output from now on to a file, appending.
+        """Redirects all further output to a file, to which it is appended.
 
         Args:
-            path: The log file; its directory exists.
+            path: The log file; its directory must exist.
         """
         file = io.BufferedWriter(_LogFile(path, "a"))
         stream = io.TextIOWrapper(file, encoding="utf-8", errors="replace", line_buffering=True)  # closed by close

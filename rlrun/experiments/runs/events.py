@@ -149,9 +149,9 @@ class TrialEvent:
         trial: Name of the trial.
         status: New status of the trial.
         result: The newest result if there is a new one (metrics without a value yet are None), else None.
-        error: Error message, with the user's own traceback if user code raised; "" unless status is ERROR.
+        error: Error message, with the user's own traceback if user code raised an exception; "" unless status is ERROR.
         place: Process of the trial, as host:pid; "" if unknown.
-        params: The varying settings with this trial's new values, if its population has changed them.
+        params: New values of the trial's varying settings, if its population has changed them.
         stopped_by: Why the scheduler stopped the trial early; "" if it did not.
         stop_reason: Why the trial stopped: its stop criterion with the value that reached it, a plateau, a hook or the
             scheduler; "" if it has not stopped.
@@ -172,7 +172,7 @@ class TrialAdded:
     """Event: a searcher has suggested a configuration, from which a trial was created.
 
     Attributes:
-        trial: The trial, PENDING.
+        trial: The trial, whose status is PENDING.
     """
 
     trial: TrialSpec
@@ -197,7 +197,7 @@ class RunResources:
 
 @dataclass(frozen=True)
 class TrialNote:
-    """Event: a message about a trial, such as a slow step, or the checkpoint from which the trial resumes.
+    """Event: a message about a trial, for example about a slow step, or the checkpoint from which the trial resumes.
 
     Attributes:
         trial: Name of the trial.
@@ -210,7 +210,7 @@ class TrialNote:
 
 @dataclass(frozen=True)
 class RunNote:
-    """Event: a message about the run as a whole, such as why Ray starts.
+    """Event: a message about the run as a whole, such as the reason why Ray is started.
 
     Attributes:
         text: The message.

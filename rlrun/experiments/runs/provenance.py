@@ -69,7 +69,7 @@ def commits(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def own_commit() -> dict[str, str]:
-    """Commit of the git checkout that rlrun runs from, by folder; {} for an installed package."""
+    """Commit of the git checkout that rlrun runs from, as {folder: commit}; {} for an installed package."""
     checkout = Path(__file__).parents[2]
     commit = _checked_out(checkout / ".git") if (checkout / ".git").exists() else ""
     return {str(checkout): commit} if commit else {}

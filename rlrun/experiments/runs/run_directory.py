@@ -254,7 +254,7 @@ class RunDirectory:
             return entry, text
 
     def write_spec(self, experiment: Experiment) -> None:
-        """Overwrites spec.yaml with the experiment, all defaults filled in."""
+        """Overwrites spec.yaml with the experiment, with all defaults filled in."""
         data = {experiment.name: experiment.to_data()}
         write_file(self.path / SPEC_FILE, yaml_with_digest(dump_plain_yaml(data)))
 
@@ -377,7 +377,7 @@ class RunDirectory:
             directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
 
     def discard_if_empty(self) -> None:
-        """Removes the run's directory if no trial has a result; a shard leaves it in place for the others."""
+        """Removes the run's directory if no trial has a result; a shard leaves it in place for the other shards."""
         if self.shard is None and all(read_last_row(self.path / name) is None for name in self.trial_names):
             remove_directory(self.path)
 
@@ -402,7 +402,7 @@ def default_runs_dir() -> Path:
 
 
 def import_paths() -> tuple[str, ...]:
-    """Folders on Python's import path outside the Python installation, absolute, recorded for a later resume."""
+    """Absolute paths of the folders on Python's import path outside the Python installation, recorded for a resume."""
     installed = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
     folders = dict.fromkeys(os.path.abspath(path) for path in sys.path)
     return tuple(path for path in folders if os.path.isdir(path) and not path.startswith(installed))
@@ -429,7 +429,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def directory_name(name: str) -> str:
-    """Directory name for the first run with a given name, which may contain characters that file names must not.
+    """Converts the name of a run, which may contain any characters, to the name of the first run's directory.
 
     Examples:
         >>> directory_name("pole.first"), directory_name("my run/7")
@@ -461,7 +461,7 @@ def new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool] = l
     Args:
         runs_dir: The folder of runs; created if missing.
         name: The name to begin with.
-        is_taken: Whether a name is in use elsewhere.
+        is_taken: Function that returns whether a name is in use elsewhere.
 
     Raises:
         UsageError: The folder of runs is a file, or cannot be created.

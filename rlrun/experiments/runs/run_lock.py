@@ -56,7 +56,7 @@ class Driver:
         return process if self.host in ("", platform.node()) else f"{process} on {self.host}"
 
     def runs(self, trial: int) -> bool:
-        """Whether the process executes a trial.
+        """Whether the process executes the trial with a given number.
 
         Args:
             trial: Number of the trial in the run, from 0.

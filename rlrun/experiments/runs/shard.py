@@ -70,9 +70,9 @@ class Shard:
         return trial % self.count == self.index
 
     def share(self, trials: Sequence[T]) -> list[T]:
-        """The shard's trials.
+        """Selects the shard's trials from all trials of a run.
 
         Args:
-            trials: All trials of the run, in order, or one item per trial.
+            trials: All trials of the run in order, or a list with one item for each of them.
         """
         return [trial for number, trial in enumerate(trials) if self.owns(number)]

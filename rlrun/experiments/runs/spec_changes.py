@@ -106,7 +106,7 @@ def _relative(value: Any, lengths: set[float]) -> Any:
 
 
 def problems_of_changes(run: RunDirectory, experiment: Experiment, changed: tuple[Difference, ...]) -> list[Problem]:
-    """Converts changes that prevent a run from continuing to problems in the experiment's spec.
+    """Converts the changes that prevent a run from continuing into problems of the experiment's spec.
 
     Args:
         run: The run.
@@ -185,7 +185,7 @@ def take_over(run: RunDirectory, experiment: Experiment) -> None:
 
     Args:
         run: The run.
-        experiment: The run's experiment with other values of these settings.
+        experiment: The run's experiment with new values of these settings.
     """
     settings = {name: getattr(experiment, name) for name in WITHOUT_ROWS}
     of_trials = {name: value for name, value in settings.items() if name in TrialSpec.model_fields}

@@ -79,8 +79,8 @@ class TrialResult:
         configuration: Number of the trial's configuration; None if unknown.
         population: Seed of the trial's population; None outside of populations.
         stop_reason: The stop criterion that the trial has reached; "" if it has reached none.
-        error: Error message, with the user's own traceback if user code raised, or a description of damaged files; ""
-            if there is neither.
+        error: Error message, with the user's own traceback if user code raised an exception, or a description of
+            damaged files; "" if there is neither.
         ended_in: Message that names the env and episode that a KILLED trial was stepping; "" if it was not stepping an
             env.
         network: Description of the network's inputs, as lines of text; () if unknown.
@@ -208,7 +208,7 @@ class TrialResult:
         return metric
 
     def best_checkpoint_by(self, metric: str) -> Path | None:
-        """Checkpoint of the trial with the highest value of a metric, possibly damaged; None if none has a value."""
+        """The trial's checkpoint with the highest value of a metric, possibly damaged; None if none has a value."""
         return self._store.best(metric)
 
     @property

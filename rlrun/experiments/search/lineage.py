@@ -66,7 +66,7 @@ class MemberRecord:
 
 @dataclass(frozen=True)
 class Generation:
-    """Exploit-and-explore decision of a PBT generation, for all members of a population, or for one if asynchronous.
+    """Exploit-and-explore decision of a PBT generation: for all members of a population, or one in asynchronous PBT.
 
     Attributes:
         population: The population's seed.
@@ -121,7 +121,7 @@ class Lineage:
             commit_directory(partial, kept)
 
     def checkpoint(self, trial: str, generation: int) -> Path:
-        """Path of the checkpoint of a population member that was preserved at a generation."""
+        """Path of a population member's checkpoint that was preserved at a generation."""
         return self.run / GENERATIONS_DIRECTORY / trial / f"{generation:06d}"
 
     def forget_checkpoints(self, needed: Iterable[tuple[str, int]]) -> None:

@@ -93,7 +93,7 @@ def check_env_section(
     Args:
         env: The env as written: an id, an import path or a mapping.
         where: Location in the entry.
-        further: Additional check for a valid env.
+        further: Function that runs further checks on a valid env config, and returns the mistakes.
     """
     if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
         wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"

@@ -130,7 +130,7 @@ def count(spaces: Mapping[Location, SearchSpace], num_samples: int) -> int:
 
 
 def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) -> list[dict[Location, Any]]:
-    """Expands search spaces: repeats the grid ``num_samples`` times, and samples random spaces at each point.
+    """Expands search spaces: repeats the grid ``num_samples`` times, and samples the random spaces at each grid point.
 
     Args:
         spaces: The search spaces, by location in the spec.
@@ -138,7 +138,7 @@ def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) 
         seed: Seed of all samples.
 
     Returns:
-        For each configuration, the value at the location of each space.
+        For each configuration, the value of each space, by the space's location.
     """
     grids = {location: space for location, space in spaces.items() if space.is_grid}
     points = list(itertools.product(*(space.arguments for space in grids.values())))

@@ -156,7 +156,7 @@ def judged_by(spec: Mapping[str, Any]) -> str:
     """Metric by which checkpoints, trials and configurations are ranked.
 
     The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games, where the
-    mean return sums over both sides, it is the fraction of games not lost, or the league's Elo rating.
+    mean return sums over both sides, the metric is the fraction of games not lost, or the league's Elo rating.
 
     Args:
         spec: An entry of a spec file or a trial, as plain data, possibly invalid.
@@ -426,7 +426,7 @@ class Learning(ConfigModel):
 
     @property
     def needs_ray(self) -> bool:
-        """Whether a trial needs Ray, since it has rollout workers or learners in separate processes."""
+        """Whether a trial has rollout workers or learners in separate processes, and therefore needs Ray."""
         return bool(self.config.num_workers) or any(config.num_learners for config in self.settings.values())
 
     @property

@@ -78,7 +78,7 @@ def unknown_policy_keys(
 
 
 def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -> Mistake:
-    """Adds the names of policies that have a key to the message that the key is unknown in the shared `config`.
+    """Extends the message about a key that is unknown in the shared `config`: names the policies that have the key.
 
     Args:
         mistake: The mistake.

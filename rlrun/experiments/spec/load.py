@@ -151,7 +151,7 @@ def shipped_experiment(
 
 
 def default_name(env: str, algorithm: str) -> str:
-    """Default name of an experiment that does not come from a file: the env's name, without module, and the algorithm.
+    """Default name of an experiment that comes from no file: names of the env (without module) and the algorithm.
 
     Examples:
         >>> default_name("tank:Tank", "ppo"), default_name("ALE/Pong-v5", "dqn"), default_name("lab:Arm", "lab:AWR")
@@ -189,7 +189,7 @@ def spec_files(paths: Sequence[Path | str]) -> list[Path]:
     """Resolves paths to spec files; a folder expands to the YAML files directly in it, in sorted order.
 
     A path that does not exist, such as ``cartpole/ppo``, may name a shipped spec. A folder without YAML files is
-    returned unexpanded, so that an attempt to read it as a file raises the error.
+    returned unexpanded, so that a later attempt to read it as a file raises an error.
     """
     found: list[Path] = []
     for path in map(Path, paths):

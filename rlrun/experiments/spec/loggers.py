@@ -98,7 +98,7 @@ class MlflowConfig(ConfigModel):
 
 
 class LoggersConfig(ConfigModel):
-    """Settings for loggers: a list of names ``[wandb]``, or ``{wandb: {project: walkers}}``; never credentials.
+    """Settings for loggers: a list of names ``[wandb]``, or ``{wandb: {project: walkers}}``, without credentials.
 
     ``my_lab.csv:CsvLogger`` names a custom class; its arguments follow as a mapping below the name.
     """

@@ -18,10 +18,10 @@ from rlrun.experiments.spec.yaml_source import Document, parse_value
 def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], keys: Sequence[str]) -> list[Problem]:
     """Applies ``path=value`` overrides to spec documents; the last override of a path wins.
 
-    A path may begin with an experiment's name; otherwise it applies to every experiment: ``config.lr``,
-    ``cartpole-ppo.config.lr``. In an entry with stages, a path applies to all stages that have the setting;
-    ``stages.NAME.config.lr`` selects one. Missing mappings are created. Validation of the entry finds paths that do not
-    exist; such mistakes name the override instead of a file.
+    A path such as ``config.lr`` applies to every experiment; ``cartpole-ppo.config.lr``, which begins with an
+    experiment's name, applies to this experiment only. In an entry with stages, a path applies to all stages that have
+    the setting; ``stages.NAME.config.lr`` selects one. Missing mappings are created. Validation of the entry finds
+    paths that do not exist; such mistakes name the override instead of a file.
 
     Args:
         documents: Documents whose data maps experiment names to entries; changed in place.

@@ -68,8 +68,8 @@ class SearchSpace:
     def probes(self) -> Iterator[tuple[Location, Any]]:
         """Yields test values that the setting must accept, each with its location within the search space.
 
-        For a list of choices, these are all of them. For other spaces, they are the bounds, and a value between them
-        whose location is that of the space itself.
+        For a list of choices, these are all of them. For other spaces, they are the two bounds and a value in between;
+        this value has the location of the space itself.
         """
         name, arguments = self.kind.name, self.arguments
         if not self.kind.parameters:

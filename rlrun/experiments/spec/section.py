@@ -71,7 +71,8 @@ def check_section(
         model: Config class of the section.
         data: The section as written.
         location: Location of the section in the experiment, which is prefixed to the locations of mistakes and spaces.
-        further: Additional check for a valid section; returns locations relative to the section.
+        further: Function that runs further checks on a valid section, and returns mistakes with locations relative to
+            the section.
         algorithm: Name of the configured algorithm; "" for other sections.
     """
     spaces, mistakes = find_spaces(data, location)

@@ -26,7 +26,7 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConf
 
     Args:
         settings: The entry's settings other than algorithms, policies and env.
-        configs: The entry's configs with the first value of every search space, by location.
+        configs: The entry's configs by location, in which the first value of each search space replaces the space.
         spaces: The entry's search spaces, by location.
 
     Returns:

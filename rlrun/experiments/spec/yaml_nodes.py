@@ -40,7 +40,7 @@ _CORE_SCHEMA = [
 
 
 class Place(NamedTuple):
-    """Source position of a YAML value: file, and line and column from 1; line 0 for sources without lines."""
+    """Source position of a YAML value: file, line and column (from 1); the line is 0 for sources without lines."""
 
     file: str
     line: int = 0

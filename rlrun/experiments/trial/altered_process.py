@@ -17,7 +17,7 @@ _TICK_S = 0.001
 def failure_of_altered_process(error: Exception, directory: Path | None = None) -> TrainingFailed | None:
     """Failure of a trial whose env or other code changed process state or removed files; None if nothing changed.
 
-    The failure lists what has changed, which probably caused the exception.
+    The failure lists the changes, which probably caused the exception.
 
     Args:
         error: The exception, raised in rlrun or in a library that it uses.

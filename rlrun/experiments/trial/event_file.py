@@ -48,7 +48,7 @@ class EventFile:
         self._write(_field(_SESSION_LOG, _SESSION_START), first_step)
 
     def add_scalars(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Writes scalar summaries by tag at a step; numbers beyond float32 become infinite."""
+        """Writes scalar summaries by tag at a step; numbers beyond the range of float32 become infinite."""
         values = b"".join(
             _field(_SUMMARY_VALUE, _field(_VALUE_TAG, name.encode()) + _VALUE_SIMPLE + _float32(value))
             for name, value in scalars.items()

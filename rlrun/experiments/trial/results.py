@@ -141,7 +141,7 @@ class ResultWriter:
         self._size = 0
 
     def write(self, result: Mapping[str, Any]) -> Row:
-        """Appends a result row to result.json, and to the derived files if one is due or the row has a new metric.
+        """Appends a result row to result.json, and also to progress.csv and TensorBoard if it is due there (`is_due`).
 
         Args:
             result: Metrics by name, including `iteration` and `env_steps`.

@@ -16,7 +16,7 @@ _IN_EVALUATION = "Evaluations always run in the trial's own process, regardless 
 
 
 def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
-    """Message about a trial's process that ended without an exception, probably a crash in an env's native code.
+    """Message about a trial's process that ended without an exception, probably because an env's native code crashed.
 
     Args:
         who: Beginning of the message, such as "the process ended".
@@ -44,7 +44,7 @@ class Resumption:
         env_slots_restarted: Number of envs that had to begin a new episode.
         other_executor: Whether updates that used to be compiled run uncompiled now, because the user allowed it.
         other_kernels: Whether the updates' compiled kernels, the processor or the BLAS library have changed.
-        changed_files: Files that have changed in those of the user's own modules that the settings name.
+        changed_files: Changed files among the user's own modules that the settings name.
         crash: Message about the previous process if it ended without an exception and an env may be the cause; else "".
         unsaved: Clauses that name the parts of the state which the checkpoint lacks.
         damage: Sentences that describe damage to the results so far, and how it was repaired.

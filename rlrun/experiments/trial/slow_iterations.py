@@ -28,7 +28,7 @@ def slow_iterations_noted(
     Args:
         loop: The trial's training loop.
         note: Function that is called with each progress message.
-        every_s: Seconds between two messages; a faster iteration sends none.
+        every_s: Seconds between two messages; an iteration that takes less time sends none.
     """
     ended = threading.Event()
 

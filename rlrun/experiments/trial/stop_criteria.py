@@ -16,7 +16,7 @@ from rlrun.experiments.trial.results import Row
 class StopCriteria:
     """Stop criteria of a trial: metric bounds, a plateau, and hooks, evaluated on each result row.
 
-    The criteria depend only on result rows, so that a resumed trial restores their state from its rows.
+    The criteria depend only on result rows, so a resumed trial can restore their state from its rows.
 
     Args:
         trial: The trial.

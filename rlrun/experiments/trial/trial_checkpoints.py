@@ -66,7 +66,7 @@ class TrialCheckpoints:
 
         Args:
             iteration: The last completed iteration.
-            content: Function that returns the content, which may be modified after this method returns.
+            content: Function that returns the checkpoint's content, which may be modified after this method returns.
             generation: The last population generation (PBT) that the trial has carried out.
             result: The result of the iteration.
             before: Called by the background thread before the checkpoint gets its final name.

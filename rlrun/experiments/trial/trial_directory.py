@@ -58,7 +58,7 @@ class TrialRecord:
 
     Attributes:
         name: Name of the trial and of its directory.
-        status: PENDING before its start, RUNNING, PAUSED by a scheduler, TERMINATED when done, ERROR, INTERRUPTED.
+        status: PENDING before its start, RUNNING, PAUSED by a scheduler, TERMINATED when done, ERROR or INTERRUPTED.
         seed: Root seed.
         params: Settings that vary between the trials of the experiment, with their values.
         iteration: Number of the last iteration in result.json.

@@ -192,7 +192,7 @@ class TrialLoop:
         return self.checkpoints.newest
 
     def finish(self, reason: str) -> None:
-        """Ends the trial before it reaches a stop criterion, for example because a scheduler decided so.
+        """Ends the trial before it reaches a stop criterion, for example because a scheduler has decided to stop it.
 
         Args:
             reason: The reason, recorded in trial.json.

@@ -135,7 +135,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         self._exploit = Exploit.from_data(exploit)
 
     def finish(self, reason: str) -> None:
-        """Ends the trial permanently because a scheduler decided so, and saves a checkpoint."""
+        """Ends the trial permanently, as a scheduler has decided, and saves a checkpoint."""
         if self._loop is not None:
             self._loop.finish(reason)
         self._close()

@@ -73,7 +73,7 @@ class Departures:
         self._looked_at = -math.inf
 
     def look(self, controller: Any) -> None:
-        """Updates the trials, at most once per second.
+        """Updates `trials`, at most once per second.
 
         Args:
             controller: Ray Tune's full controller.

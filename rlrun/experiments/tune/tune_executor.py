@@ -241,7 +241,7 @@ def _error_in_text(trial: Trial) -> Exception:
 
 
 def read_tune_error(name: str, text: str) -> RlrunError:
-    """Last error in a trial's Ray Tune error file, the only report if a trial could not start because memory ran out.
+    """Last error in a trial's Ray Tune error file; the only report of a trial that could not start for lack of memory.
 
     Args:
         name: Name of the trial.

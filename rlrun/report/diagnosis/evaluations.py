@@ -22,7 +22,7 @@ TRANSFERRED = 0.5
 
 
 def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
-    """Finding that greedy and sampled actions have different returns, unless greedy ones loop.
+    """Finding that greedy and sampled actions have different returns, unless greedy episodes loop (`greedy_loops`).
 
     The finding gives the numbers of the first affected trial.
 

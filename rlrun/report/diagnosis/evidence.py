@@ -181,7 +181,7 @@ class Evidence:
 
     @property
     def baseline(self) -> float:
-        """Return before learning: a random policy's mean return, or the first return of the run."""
+        """Return before learning: a random policy's mean return, or else the mean over the first tenth of the rows."""
         return self.random.mean if self.random is not None else self.begin(*RETURNS)
 
     @property

@@ -56,8 +56,9 @@ class RunDiagnosis:
         evidence: Metrics and settings in each trial, by policy; "" is the policy of a single-agent env.
         random: Evaluation of random policies in the env; None if there is none.
         findings: The findings, the most likely causes first.
-        env_check: Whether the env was instantiated and stepped; "untrusted" if the env's code may not be imported,
-            "crashed" if the env has crashed a process of the run, "none" if the run learns from data without an env.
+        env_check: How the check of the env ended: "done" if the env was instantiated and stepped, "untrusted" if the
+            env's code may not be imported, "crashed" if the env has crashed a process of the run, "none" if the run
+            learns from data without an env.
     """
 
     view: RunView

@@ -178,7 +178,7 @@ def difference_of_machines(now: Machine, before: Machine) -> str:
 
 
 def this_machine() -> Machine:
-    """Description of the machine of this process."""
+    """Description of the machine on which this process runs."""
     system = f"{platform.system()} {platform.machine()}"
     return Machine(system=system, processor=_processor(), cpus=machine_cpus())
 

@@ -142,11 +142,12 @@ def gates_of(experiments: Sequence[Experiment], seeds: int | None, *, control: b
 
     Args:
         experiments: The experiments, each with `expect` or in a chain with one that has it.
-        seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
+        seeds: Number of seeds to run (0 to `seeds` - 1) instead of the specs' own seeds; `passes` is scaled in
+            proportion.
         control: Whether the policies are frozen.
 
     Raises:
-        UsageError: If neither an experiment nor any in its chain has `expect`, or if it uses a searcher.
+        UsageError: If neither an experiment nor any other in its chain has `expect`, or if it uses a searcher.
     """
     chains = chains_of(experiments)
     judged = {chains[experiment.name][0] for experiment in experiments if experiment.expect is not None}

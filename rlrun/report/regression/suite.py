@@ -60,7 +60,8 @@ def regress(
     Args:
         experiments: The experiments, each with `expect` or in a chain with one that has it.
         runs_dir: The folder that holds the runs.
-        seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
+        seeds: Number of seeds to run (0 to `seeds` - 1) instead of the specs' own seeds; `passes` is scaled in
+            proportion.
         control: Whether to freeze the policies, so that every experiment must miss its targets (see
             `rlrun.report.regression.control`).
         best: Whether to judge the best checkpoint (by `checkpoint.best`) instead of the final one.

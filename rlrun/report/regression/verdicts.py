@@ -29,8 +29,8 @@ class JudgedValue:
     """Comparison of a value with the baseline's value, and its judgement.
 
     Attributes:
-        judgement: "better" or "worse" if the whole interval is on one side of no change, otherwise "same"; "not judged"
-            if there is no interval.
+        judgement: "better" or "worse" if the interval of `change` excludes the possibility of no change, otherwise
+            "same"; "not judged" if there is no interval.
         before: Value in the baseline; None if it has none.
         now: Value in the new run; None if it has none.
         change: Difference between the values, or their quotient if `is_ratio`.
@@ -204,7 +204,7 @@ class Verdict:
         cases: A case for each seed of each configuration.
         needed: Number of seeds of each configuration that must reach the targets.
         control: Whether the policies were frozen; if frozen policies reach the targets, the targets are too low.
-        area: Comparison of the learning curves' areas with the baseline's; None if there is no baseline.
+        area: Comparison of the areas under the learning curves with the baseline's; None if there is no baseline.
         speed: Comparison of the env steps per second with the baseline's; None if there is no baseline.
         holds_speed: Whether a worse speed fails the experiment.
         floor: Regression floor: a warning is given if the seeds' interquartile mean is below it by a margin (`ROOM`);

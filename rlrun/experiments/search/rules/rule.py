@@ -78,7 +78,10 @@ class Rule(Protocol):
     """Interface of a scheduling rule, which makes decisions about trials from their results."""
 
     def add(self, trial: str) -> None:
-        """Adds a trial. Call it in the order of the trial table, and before the trial's first result. Idempotent."""
+        """Adds a trial; does nothing if the trial has already been added.
+
+        Trials must be added in the order of the trial table, each of them before its first result.
+        """
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
         """Records a result and makes a decision about the trial; also called for a trial's last result.

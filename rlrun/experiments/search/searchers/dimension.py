@@ -37,7 +37,7 @@ class Dimension:
         last: Highest rounded coordinate.
         whole: Whether coordinates are rounded.
         log: Whether the coordinate is uniform on a logarithmic scale.
-        step: Factor from a rounded coordinate to the value.
+        step: Factor by which a rounded coordinate is multiplied to get the value.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Dimension:
         return self.whole and self.first == self.last
 
     def value(self, coordinate: float) -> Any:
-        """Value of the search space that a coordinate represents."""
+        """Value that a coordinate represents in the search space."""
         if self.whole:
             rounded = min(max(round(coordinate), self.first), self.last)
             return self.options[rounded] if self.options else multiple(rounded, self.step)

@@ -34,7 +34,9 @@ Check = Callable[[Configuration], object]
 
 
 class JournaledSearcher:
-    """Searcher that journals suggestions and results before it uses them; configurations are numbered from 0.
+    """Searcher that writes its suggestions and results to a journal before it uses them.
+
+    Configurations are numbered from 0.
 
     Attributes:
         history: Configurations and scores of the search so far.
@@ -87,7 +89,7 @@ class JournaledSearcher:
         return {number: dict(values) for number, values in self.history.configurations.items()}
 
     def suggest(self, number: int) -> Configuration:
-        """Suggests the configuration with a given number; repeated calls return the first suggestion.
+        """Suggests the configuration with a given number; repeated calls with a number return the same configuration.
 
         Raises:
             UsageError: No suggestion is a valid configuration.
@@ -108,8 +110,8 @@ class JournaledSearcher:
 
         Args:
             number: Number of the configuration.
-            budget: Training progress, such as env steps, at which the score was reached; scores at equal budgets are
-                compared.
+            budget: Training progress, such as env steps, at which the score was reached; only scores at equal budgets
+                are compared with each other.
             score: Score at this budget; ignored if not finite.
         """
         if not self._searcher.uses_intermediate_results or not math.isfinite(score):

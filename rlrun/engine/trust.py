@@ -127,8 +127,8 @@ def spec_risks(spec: Mapping[str, Any]) -> list[str]:
         spec: The spec as plain data, with `algorithm`, `env` and `config`.
 
     Raises:
-        KeyError: One of these keys is missing.
-        TypeError: Policies have a wrong type.
+        KeyError: A required key is missing.
+        TypeError: An entry of `policies` has the wrong type.
         SpecError: An env is malformed.
     """
     if policies := spec.get("policies"):

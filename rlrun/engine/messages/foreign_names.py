@@ -128,7 +128,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Returns the dotted experiment key equivalent to another library's setting (same values); "" if there is none.
+    """Returns the dotted experiment key that takes the same values as another library's setting; "" if there is none.
 
     Args:
         name: Name of the setting in the other library.
@@ -145,7 +145,7 @@ def is_foreign(name: str) -> bool:
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
     """Returns the error message for an unknown key of a config, naming the most similar valid key or all valid keys.
 
-    A key that another library uses gets no suggestion.
+    If the key is a setting of another library, the message lists all valid keys instead of a similar one.
 
     Examples:
         >>> unknown_key("lrr", ["lr", "gamma"])

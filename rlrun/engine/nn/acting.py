@@ -23,7 +23,7 @@ class ActingNetwork(Protocol):
         ...
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters from a flat vector, which is not modified since it may be in Ray's object store."""
+        """Loads parameters from a flat vector, which must not be modified: it may be in Ray's object store."""
         ...
 
     def __call__(

@@ -33,8 +33,8 @@ class SumOverLearners(torch.autograd.Function):
     """Differentiable all-reduce: sums a tensor over the learners, and sums its gradients in the backward pass.
 
     A learner's loss depends on the other learners' rows through the sum, so each row receives the gradients of all
-    learners' losses. All learners must compute the same sequence of sums. All learners have equal weight, so their
-    shares must have equal numbers of valid steps.
+    learners' losses. All learners must compute the same sequence of sums. All learners have equal weight, so the
+    learners' shares of the minibatch must have equal numbers of valid steps.
     """
 
     @staticmethod
@@ -63,8 +63,8 @@ class BatchNorm(nn.Module):
 
     Attributes:
         moved: Within `batch_statistics`, the running statistics by name, as updated with the minibatch; else None.
-        all_reduce: Sums over data-parallel learners, so that statistics are those of the whole minibatch; None for a
-            single learner.
+        all_reduce: Function that sums a tensor over data-parallel learners, so that statistics cover the whole
+            minibatch; None for a single learner.
     """
 
     moved: dict[str, Tensor] | None
@@ -109,8 +109,8 @@ class BatchNorm(nn.Module):
 class BatchRenorm(BatchNorm):
     """Batch renormalization (Ioffe, arXiv:1702.03275, algorithm 1) with the constants of CrossQ.
 
-    Minibatch statistics are corrected by the running ones after `WARMUP` minibatches. The counter of minibatches is a
-    parameter too.
+    Minibatch statistics are corrected by the running ones after `WARMUP` minibatches. The minibatch counter
+    is also stored as a parameter.
 
     Args:
         width: Number of features, D.

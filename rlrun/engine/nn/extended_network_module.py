@@ -51,7 +51,7 @@ def with_dropout(layers: nn.Sequential, x: Tensor, kept: Tensor) -> Tensor:
     Args:
         layers: Linear layers with normalization and activations, from `rlrun.engine.nn.encoders.mlp`.
         x: Inputs, [N, D].
-        kept: Factor of each unit of all linear maps, 0 for dropped units, [N, sum of widths].
+        kept: Factor by which each linear layer's outputs are multiplied, 0 for dropped units, [N, sum of widths].
 
     Source:
         Hiraoka et al., "Dropout Q-functions for doubly efficient reinforcement learning", arXiv:2110.02034, figure 1.
@@ -73,7 +73,9 @@ EXPANSION = 4
 
 
 class DenseBlock(nn.Module):
-    """Residual block: adds two dense layers of LayerNorm(x) to x; the inner layer is four times as wide.
+    """Residual block: passes LayerNorm(x) through two dense layers, and adds the result to x.
+
+    The inner layer is four times as wide as the block.
 
     Args:
         width: Number of features, H.
@@ -104,7 +106,9 @@ def residual_layers(inputs: int, width: int, blocks: int, activation: Activation
 
 
 class InvertedBlock(nn.Module):
-    """Inverted residual block: adds two batch-normalized dense layers to x; the inner layer is four times as wide.
+    """Inverted residual block: passes x through two batch-normalized dense layers, and adds the result to x.
+
+    The inner layer is four times as wide as the block.
 
     Args:
         width: Number of features, H.

@@ -60,7 +60,7 @@ class KernelNetwork(WrappedNetwork):
 
     @property
     def outside_kernels(self) -> str:
-        """Reason why outputs depend on the processor; "" if they do not, since C kernels compute them without BLAS."""
+        """Reason why outputs depend on the processor; "" if C kernels compute all outputs without BLAS."""
         functions = self._functions.values()
         if not functions:
             return "a network has not acted yet"

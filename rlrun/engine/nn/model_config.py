@@ -250,7 +250,7 @@ NO_VIEWS = "views cover only the policy's own observations, but this algorithm l
 @fixed("rlrun builds networks with normalized values itself", module=None, use_sde=False, sde_sample_freq=None)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class StateValueModelConfig(ModelConfig):
-    """Settings of the networks of a policy and of a centralized value function, which may see more than the policy.
+    """Settings of a policy's network and of a centralized value network, which may see more than the policy.
 
     Only the policy can have a recurrent core; the value network is feed-forward.
     """

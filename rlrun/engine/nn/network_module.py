@@ -212,11 +212,12 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class StateDependentStd(nn.Module):
-    """Log standard deviations that depend on the observation, for gSDE exploration; the features get no gradient.
+    """Log standard deviations that depend on the observation through the actor's last features (gSDE exploration).
 
-    The noise is a fixed function of the observation for several steps, which gives smooth motions, unlike independent
-    noise. The noise is z E: the actor's last features z, [F], times a random matrix E, [F, D], of independent normal
-    numbers with standard deviations S. For random E, the noise is normal with variance z^2 S^2 (elementwise squares).
+    No gradient flows back into the features. The noise is a fixed function of the observation for several steps, which
+    gives smooth motions, unlike independent noise. The noise is z E: the actor's last features z, [F], times a random
+    matrix E, [F, D], of independent normal numbers with standard deviations S. For random E, the noise is normal with
+    variance z^2 S^2 (elementwise squares).
 
     Args:
         features: Number of features of the actor's last layer, F.

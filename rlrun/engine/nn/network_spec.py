@@ -99,7 +99,7 @@ class Head:
 
     @property
     def layer_outputs(self) -> int:
-        """Number of outputs of the head's last linear layer, which does not compute log standard deviations.
+        """Number of outputs of the head's last linear layer, not counting log standard deviations.
 
         In a dueling head, Q values are computed from these outputs.
         """
@@ -147,8 +147,8 @@ class NetworkSpec:
         core: Recurrent core between trunk and heads; None for a feed-forward network.
         normalization: Normalization between each hidden layer and its activation; None if there is none.
         renormalizes: Whether the inputs of each dense layer are normalized by batch renormalization.
-        batch_norm: Whether the inputs of the hidden layers are normalized by batch normalization, and their outputs
-            before each activation.
+        batch_norm: Whether batch normalization is applied to the inputs of the hidden layers, and to each layer's
+            outputs before the activation.
         residual: Whether the hidden layers are a linear layer followed by residual blocks.
     """
 
@@ -278,7 +278,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Returns, by name, the values that a network's default settings (null) take for the given observations."""
+    """Returns the values chosen for settings that are null, given the observations, by name of the setting."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

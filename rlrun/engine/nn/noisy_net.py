@@ -50,7 +50,7 @@ class NoisyNet(WrappedModule):
         sigma: Initial standard deviation of a parameter, multiplied by the square root of its layer's number of inputs.
 
     Source:
-        Fortunato et al., arXiv:1706.10295, section 3 (b) and 3.2.
+        Fortunato et al., arXiv:1706.10295, sections 3 (b) and 3.2.
     """
 
     def __init__(self, net: nn.Module, sigma: float) -> None:

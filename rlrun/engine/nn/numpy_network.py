@@ -57,7 +57,7 @@ class NumpyNetwork:
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters from a flat vector, which is not modified since it may be in Ray's object store."""
+        """Loads parameters from a flat vector without modifying it, because it may be in Ray's object store."""
         if self._loaded is not None:
             self._loaded[...] = flat
             for array, loaded in self._copies:

@@ -47,7 +47,7 @@ def run_core(
         parts: Layers of the core, as created by `core_parts`.
         features: Inputs, [sequences, steps, D].
         state: Recurrent state before the first steps, [sequences, state_size].
-        episode_starts: Whether an episode begins with the step, [sequences, steps]; resets the recurrent state.
+        episode_starts: Whether an episode begins with each step, [sequences, steps], which resets the recurrent state.
 
     Returns:
         Outputs [sequences, steps, H], and the recurrent state after the last steps.

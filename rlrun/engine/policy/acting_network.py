@@ -21,7 +21,7 @@ def acting_network(
     Args:
         network: The torch network.
         table: Names, shapes and offsets of the policy's parameters in the flat vector that holds all of them.
-        start: Offset of the parameters that acting needs in the flat vector; workers receive only this slice.
+        start: Offset, in the flat vector, of the parameters needed for acting; workers receive only this slice.
         heads: Names of the output heads to compute; empty for all. Networks run by torch always compute all heads.
     """
     spec = dense_spec(network, heads)

@@ -56,7 +56,7 @@ def policy_leaves(
 
     Raises:
         UsageError: An observation entry or its encoder is not supported, the action mask or action features do not
-            match the action space, or actor and critics cannot see different entries.
+            match the action space, or other settings do not allow actor and critics to see different entries.
     """
     check_action_mask(observation_space, action_space)
     if has_privileges(model) and (model.shared_value or model.module is not None):
@@ -108,10 +108,10 @@ def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
 
 
 def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
-    """Returns greedy actions [...]: the allowed action with the largest of the values [..., num_actions] (torch).
+    """Returns greedy actions [...]: in each row of `values` [..., num_actions], the best allowed action (torch).
 
-    Indices are returned instead of masked values because the final observation of an episode may allow no action, yet
-    its value may be a bootstrap target.
+    The function returns indices rather than masked values, because an episode's final observation may allow no action,
+    and the masked value -1e9 must not become a bootstrap target.
     """
     return masked_tensor(values, observations).argmax(-1)
 

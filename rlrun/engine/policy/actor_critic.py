@@ -92,7 +92,7 @@ class ActorCriticPolicy(Policy):
     ) -> ActorCriticOutputs:
         """Returns action distributions and state values of observations in S sequences of L steps, [S, L, ...].
 
-        Masked actions have probability 0. A core starts from `state` [S, state_size]; `episode_starts` [S, L] reset it.
+        Masked actions get probability 0. A core starts from `state` [S, state_size]; `episode_starts` [S, L] resets it.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)

@@ -47,10 +47,11 @@ class BehaviorPolicy:
         parameter_noise: Parameter noise used while collecting; None if there is none.
         recording: Recorder of extra fragment columns; None if there is none.
         world_columns: Columns to record about the whole multi-agent env: `WORLD_STATE`, `ACTS`, both or neither.
-        state_inputs: Stores past actions and rewards in the recurrent state; None if it depends only on observations.
+        state_inputs: Stores past actions and rewards in the recurrent state; None if that state depends only on
+            observations.
 
     Attributes:
-        noise_source: The exploration strategy, as the object that draws all random numbers of a fragment at once.
+        noise_source: Object that draws all random numbers of a fragment at once: the exploration strategy.
         filter: Filter that normalizes observations.
         memory: Recurrent state and recent steps of each env slot's episode.
         collector: Records the columns of fragments, and applies parameter noise.
@@ -149,7 +150,7 @@ class BehaviorPolicy:
             observations: Raw observations, a tree of [B, ...].
             noise: Random numbers of this step, drawn beforehand, [B, ...].
             record: The fragment's columns, filled in place at row t, or at the rows in `rows`.
-            t: The step within the fragment.
+            t: Index of the step within the fragment.
             episode_starts: Mask of the env slots whose observation starts an episode, [B]; recurrent state and
                 correlated noise are reset in these slots.
             acts: Mask of the env slots that act, [B]; the state of other slots is kept and nothing is recorded for
@@ -255,7 +256,7 @@ class BehaviorPolicy:
         return heads
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of exploration, parameter noise and running episodes, for a checkpoint, without weights."""
+        """Returns the state of exploration, parameter noise and running episodes for a checkpoint, but no weights."""
         state = {**self.exploration.state(), **self.memory.state()}
         noise = self.collector.parameter_noise
         return state if noise is None else {**state, **noise.state()}

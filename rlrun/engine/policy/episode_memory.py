@@ -43,7 +43,7 @@ class EpisodeMemory:
     Args:
         state_size: Size of the recurrent state, 0 for none.
         views: Memory of recent steps; None for a network that sees only the current step.
-        inputs: Stores past actions and rewards in the recurrent state; None if it depends only on observations.
+        inputs: Stores past actions and rewards in the recurrent state; None if that state depends only on observations.
 
     Attributes:
         recurrent: Recurrent state, [B, state_size].

@@ -42,8 +42,8 @@ class FlatParameters:
 
         Args:
             flat: All parameters of the module in one vector.
-            leaf: Vector that replaces the part of `flat` from offset `start` on, and covers whole parameters; None for
-                no replacement.
+            leaf: Vector that replaces the part of `flat` from offset `start` on, and must cover whole parameters; None
+                for no replacement.
             start: Offset of `leaf` in the flat vector.
         """
         if leaf is None:
@@ -109,7 +109,7 @@ class FlatParameters:
         return start, size
 
     def runs_of(self, pattern: str, start: int, size: int) -> list[tuple[int, bool]]:
-        """Splits a range of the flat vector into runs of adjacent parameters that all match a pattern, or all fail to.
+        """Splits a range of the flat vector into runs of parameters; a pattern matches all names in a run, or none.
 
         Args:
             pattern: Regular expression that is searched for in the names.

@@ -89,7 +89,7 @@ class FragmentCollector:
         log_probs: Function for the log-probabilities of actions taken, recorded as `TAKEN_LOGP`; None if not recorded.
         runs_always: Whether the network runs at each step, even if exploration does not need its outputs.
         reads_heads: Whether the recorder needs the outputs of the network's heads at each step.
-        loads: Whether the recorder or the parameter noise needs new weights.
+        loads: Whether new weights must be passed to `load`, for the recorder or the parameter noise.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class FragmentCollector:
         Args:
             length: Steps in the fragment, T.
             slots: Env slots, B.
-            lent: Columns whose memory is lent, among them `actions`; None if `actions` must be allocated too.
+            lent: Columns whose memory a replay buffer provides, including `actions`; None to allocate `actions` too.
         """
         if lent is None:
             space = self.action_space

@@ -47,9 +47,10 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
 
 
 def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
-    """Returns a function for the log-probabilities of a policy's actions in the env's units; None if unknown.
+    """Returns a function that computes the log-probabilities of a policy's actions in the env's units; None if unknown.
 
-    The result is None with parameter noise, noise correlated over steps, or a custom exploration strategy.
+    They are unknown, for example, with parameter noise, with noise that is correlated over steps, and with a custom
+    exploration strategy.
     """
     exploration, collector = behavior.exploration, behavior.collector
     if collector.parameter_noise is not None or (collector.recording and collector.recording.replaces_actions):

@@ -43,9 +43,8 @@ class StochasticActorOutputs:
 class StochasticActorPolicy(Policy):
     """Stochastic policy without a value function, for imitation learning and sequence models.
 
-    The parameters have the same names and shapes as those of the policy part of an `ActorCriticPolicy` whose value
-    network is separate.
-    Fragments hold raw observations and actions, as for replay buffers.
+    Its parameters have the same names and shapes as in the policy part of an `ActorCriticPolicy` with a separate value
+    network. Fragments hold raw observations and actions, as replay buffers require.
 
     Args:
         spaces: Observation and action space.

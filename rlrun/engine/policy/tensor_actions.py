@@ -16,7 +16,7 @@ from rlrun.engine.policy.action_spaces.multi_discrete import MultiDiscreteAction
 
 
 class TensorActions(NamedTuple):
-    """Action space on a device.
+    """Functions that sample a policy's actions, and convert them to env actions, on a device.
 
     Attributes:
         noise: Fills a tensor [..., num_noise] with the random numbers that sampling needs.
@@ -32,7 +32,7 @@ class TensorActions(NamedTuple):
 
 
 def tensor_actions(space: Any, device: torch.device) -> TensorActions:
-    """Returns the counterpart of a policy's action space on a device.
+    """Returns the functions that sample and convert the actions of a policy's action space on a device.
 
     Raises:
         UsageError: The action space has no counterpart.

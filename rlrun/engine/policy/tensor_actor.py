@@ -36,18 +36,18 @@ class Acted(NamedTuple):
 
 
 class TensorActor:
-    """Acting side of a policy for B env slots on a device; runs the policy's torch modules, without synchronization.
+    """Acting side of a policy for B env slots on a device; runs torch modules without waiting for the device.
 
     Args:
         policy: The policy, an actor-critic or an actor.
         parameters: The learner's flat vector of the policy's parameters, [P]; updates modify it in place.
 
     Raises:
-        UsageError: The policy acts on the host, unlike its algorithm's `policy_family`, which the plan has checked.
+        UsageError: The policy acts on the host, although its algorithm's `policy_family` acts on a device.
 
     Attributes:
         space: Action space on the device.
-        num_noise: Random numbers that sampling one action needs.
+        num_noise: Number of random numbers needed to sample one action.
         state_size: Size of the recurrent state of an env slot; 0 without a core.
         weights_version: Version of the loaded weights, -1 before the first.
     """
@@ -69,7 +69,7 @@ class TensorActor:
         self._scales: dict[str, Tensor] = {}  # mean, and 1 / standard deviation
 
     def load(self, weights: Weights) -> None:
-        """Loads new observation statistics; keeps recurrent state. The parameters are the learner's own."""
+        """Loads new observation statistics; parameters are the learner's own, and recurrent state is kept."""
         for name in self.normalized_names:
             if name not in weights.filters:
                 continue
@@ -125,7 +125,7 @@ class TensorActor:
             observations: Normalized observations, a tree of [B, ...].
             noise: Random numbers, [B, num_noise].
             state: Recurrent state before the step, [B, S]; None without a core.
-            starts: Whether an episode begins with the step, bool [B].
+            starts: Whether an episode begins with the step in each slot, bool [B].
         """
         heads, after = self._run(observations, state, starts)
         outputs = policy_outputs(None, self._views, heads, {"obs": map_tree(lambda leaf: leaf[:, None], observations)})

@@ -142,7 +142,7 @@ class ViewMemory:
         batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)
 
     def carry(self, batch: SampleBatch) -> None:
-        """Adds a column with the preceding steps to a fragment, and keeps its last steps for the next fragment."""
+        """Adds a column with the preceding steps to a fragment; keeps the fragment's last steps for the next one."""
         if not self._history:
             self._history = self._empty_history(batch)
         batch[HISTORY] = self._history

@@ -17,7 +17,7 @@ _notify: Callable[[], object] = lambda: None  # noqa: E731 (a variable)
 
 
 def open_note() -> None:
-    """Opens the note for this process and the processes that it forks."""
+    """Opens the note in which a process forked from this one lists the runs to resume if it dies."""
     global _file
     _file = os.memfd_create("rlrun-restarts")
 

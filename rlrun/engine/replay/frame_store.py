@@ -18,7 +18,8 @@ class FrameStore(Store):
     stack, or the first after a gap), the stack's older frames are stored too. Reads thus return exactly the written
     stacks, for any env. Observations that are not frame stacks are stored correctly too, but cost more memory.
 
-    Reading a row uses up to `num_frames` - 1 preceding rows. A row must not be read once one of these is overwritten.
+    Reading a row uses up to `num_frames` - 1 preceding rows. A row must not be read once any of those
+    preceding rows has been overwritten.
     """
 
     def __init__(self, shape: tuple[int, int, int], inner: tuple[int, ...], dtype: DTypeLike, new: Allocate) -> None:

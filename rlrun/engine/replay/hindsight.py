@@ -185,7 +185,7 @@ class EpisodePlaces:
         return sum(column.nbytes for column in self._columns.values())
 
     def insert(self, inserted: Inserted) -> None:
-        """Records the episode and the index within it of newly stored steps.
+        """Records the episode of each newly stored step, and the step's index within the episode.
 
         An episode begins after a row without a step.
         """

@@ -49,9 +49,9 @@ class Experience(Protocol):
 
     @property
     def learns_priorities(self) -> bool:
-        """Whether sampling depends on priorities that earlier minibatches set.
+        """Whether sampling depends on priorities that were set after earlier minibatches.
 
-        Minibatches are then sampled one at a time.
+        If so, minibatches are sampled one at a time.
         """
 
     @property
@@ -85,8 +85,8 @@ class LocalReplay:
         experience: Replay buffer that stores the fragments.
         workers: Indices of the rollout workers.
         offer: Function to call once the first fragment is stored and the buffer can lend memory; None if it lends none.
-        unread: Function that returns minibatches that the learner draws and reads itself, if possible; takes the
-            arguments of `Experience.sample`. None if only `sample` reads them.
+        unread: Function that takes the arguments of `Experience.sample`, and returns minibatches for the learner to
+            draw and read itself; returns None where that is not possible. None if there is no such function.
     """
 
     accepts_fragments = True
@@ -210,8 +210,8 @@ def local_replay(
         make_goals: Function that creates the env's goal functions (rewards and terminations), for hindsight replay;
             None if the env has none.
         in_kernels: Whether C kernels sample transitions if they can, with the same result.
-        offer: Function called once a fragment has been stored, with the function that lends memory for the only
-            worker's fragments; None for no lending.
+        offer: Function called once, after the first fragment; receives a function that lends memory for the fragments
+            of the only worker. None for no lending.
 
     Raises:
         UsageError: Sequences are requested, but the settings are not a `SequenceReplayConfig`.

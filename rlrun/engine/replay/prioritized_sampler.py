@@ -110,7 +110,7 @@ class PrioritizedSampler(RowSampler):
     def draw(
         self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
     ) -> tuple[Indices, NDArray[np.float32]]:
-        """Samples rows by priority, with importance weights, divided by the largest weight of their minibatch."""
+        """Samples rows by priority; computes importance weights relative to the largest weight in each minibatch."""
         beta = value_at(self.beta, env_steps)
         drawn = [self.stratified(generator, batch_size) for _ in range(number)]
         weights = [self.weights(indices, beta) for indices in drawn]

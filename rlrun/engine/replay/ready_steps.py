@@ -71,7 +71,7 @@ class ReadySteps:
             stores: Storage of each column, by name.
             worker: Index of the worker in the buffer, from 0.
             slots: Env slots of the worker.
-            first: First of the new rows.
+            first: Index of the first new row.
             number: Number of new rows.
 
         Returns:

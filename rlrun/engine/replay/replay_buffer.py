@@ -188,7 +188,8 @@ class ReplayBuffer:
     def unread(self, batch_size: int, env_steps: int, number: int) -> UnreadMinibatches | None:
         """Returns the minibatches that `sample` would return, for the learner to draw and read.
 
-        Returns None, and counts no minibatch, if C kernels do not read the transitions or if transitions are relabeled.
+        Returns None, and counts no minibatch, if C kernels do not read the transitions, if transitions are relabeled,
+        or if no transition can be sampled yet.
         """
         if self._reader is None or self._hindsight is not None or not self._ring.ready.number:
             return None

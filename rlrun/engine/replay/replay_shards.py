@@ -188,7 +188,7 @@ class ReplayShards:
     def accepts_fragments(self) -> bool:
         """Whether a fragment can be added now: no shard has a full queue, and the learner keeps up.
 
-        The learner keeps up if it sampled `minibatches_per_fragment` minibatches since the last fragment.
+        The learner keeps up if it has sampled `minibatches_per_fragment` minibatches since the last fragment.
         """
         keeps_up = max(self._unstored.values(), default=0) < UNSTORED_FRAGMENTS
         return keeps_up and not (self._owed and sum(self._undrawn.values()))

@@ -26,8 +26,8 @@ class SequenceReplay:
     It has the same interface as `ReplayBuffer`.
 
     A sequence is `burn_in` + `length` consecutive rows of one env slot in the ring. `n_step` more rows follow, with the
-    bootstrap observations of the last n-step transitions. Sequences may span episodes: recurrent state is reset at
-    `episode_starts`, and an episode's final observation is stored in an invalid row. A sequence may begin every
+    bootstrap observations of the last n-step transitions. Sequences can span episodes: recurrent state is reset at
+    `episode_starts`, and an episode's final observation is stored in an invalid row. A sequence begins every
     `stride` rows. A sequence can be sampled once all its rows are stored, until its first row is overwritten.
 
     Attributes:
@@ -111,7 +111,7 @@ class SequenceReplay:
         return steps
 
     def finish(self, worker: int) -> None:
-        """Appends invalid rows after a worker's last experience, so that a sequence may begin at any of its steps."""
+        """Appends invalid rows after a worker's last experience, so that sequences can begin at the last steps, too."""
         for inserted in self._ring.pad(worker, self._span - self.n_step + self.config.stride - 1):
             num_slots = inserted.slots.stop - inserted.slots.start
             self._note(inserted, np.zeros((len(inserted.rows) - 1, num_slots, self._recurrent.shape[3]), np.float32))

@@ -16,7 +16,7 @@ Allocate = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
 
 
 class Store(ABC):
-    """Interface of the storage of one column of a replay buffer, with entries [workers, rows, env slots, ...]."""
+    """Interface for storing one column of a replay buffer, with entries [workers, rows, env slots, ...]."""
 
     @abstractmethod
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:

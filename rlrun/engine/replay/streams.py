@@ -13,7 +13,7 @@ from rlrun.engine.replay.stores import Indices
 
 @dataclass(slots=True)
 class Cursor:
-    """Write position in a replay buffer, shared by those env slots of a worker that have received equally many rows.
+    """Write position in a replay buffer, shared by a worker's env slots that have received the same number of rows.
 
     Attributes:
         slots: Env slots that share this position.
@@ -33,10 +33,10 @@ class Inserted:
     """Result of storing rows in a replay buffer: which entries are new, overwritten, or can now be sampled.
 
     Attributes:
-        streams: Converts rows of the ring buffer, which wrap around after the last one.
+        streams: Converts rows of the ring buffer to flat indices.
         worker: Index of the worker in the buffer, from 0.
         slots: Env slots that received rows.
-        steps: Rows of the fragment that were inserted, T of them.
+        steps: Indices of the T rows of the fragment that were inserted.
         head: First row of the ring buffer whose old content is lost.
         first: Row of the ring buffer that holds the first inserted observation.
         length: Number of inserted steps, T.
@@ -65,7 +65,7 @@ class Inserted:
     def lost(self) -> Indices:
         """Rows of the ring buffer whose old content is overwritten or no longer readable, in write order.
 
-        Until the buffer is full, these rows were empty.
+        While the buffer is still filling up, these rows were empty before.
         """
         return self.streams.row_numbers(self.head, self.num_lost)
 
@@ -202,7 +202,7 @@ class Streams:
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
         """Samples flat indices uniformly with replacement, among the steps that may be sampled.
 
-        The result equals that of `times` calls that sample `number` indices each.
+        The result is the same as from `times` calls that sample `number` indices each.
 
         Args:
             generator: Random generator to sample with.

@@ -84,7 +84,7 @@ class SumTree:
         """Samples leaves in proportion to their values; returns their indices, [N].
 
         Fraction u selects the leaf where the sum of values, accumulated from the last leaf to the first, exceeds u
-        times the total. A leaf that is zero is never sampled.
+        times the total. A leaf with value zero is never sampled.
 
         Args:
             fractions: Uniform random numbers in [0, 1), [N].

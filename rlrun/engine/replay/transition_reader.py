@@ -47,7 +47,7 @@ class TransitionReader:
         generator: Random generator with which `draw` samples.
 
     Attributes:
-        columns: Sources of the leaves of `read`'s columns, in order: a table for `kernels.c`.
+        columns: Table for `kernels.c` that lists the arrays from which the columns of `read` are copied.
         streams: Flat indexing of the buffer's entries.
         weights: Index in `columns` of the importance weights, which are ones.
         table: The replay buffer, as a struct for `kernels.c`.

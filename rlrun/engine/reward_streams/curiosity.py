@@ -170,8 +170,8 @@ class IntrinsicCuriosityModule(Novelty):
 class StateEntropy(Novelty):
     """State entropy (RE3): rewards from k-nearest-neighbor distances between random features of observations.
 
-    Neighbors are sought within a fragment (rollout). Fragments of more than 1,024 steps are split along time into
-    chunks of 1,024 steps, which are searched separately.
+    Neighbors are searched for within one fragment (rollout). Fragments of more than 1,024 steps are split along time
+    into chunks of 1,024 steps, which are searched separately.
 
     Source:
         Seo et al., "State entropy maximization with random encoders", arXiv:2102.09430.

@@ -44,7 +44,7 @@ class RewardingPolicy(Policy):
     @property
     @override
     def descended(self) -> str:
-        """Common name prefix of the actor-critic's parameters, which are those that the policy loss trains."""
+        """Common name prefix of the actor-critic's parameters, which the policy loss trains."""
         return ACTOR_CRITIC
 
     @override

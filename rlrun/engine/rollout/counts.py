@@ -111,12 +111,12 @@ class RolloutCounts:
             )
 
     def take_episodes(self) -> list[Episode]:
-        """Returns the finished episodes received since the last call, and forgets them."""
+        """Returns the finished episodes received since the last call, and clears them."""
         taken, self._episodes = self._episodes, []
         return taken
 
     def take_agent_episodes(self, policy: str) -> list[Episode]:
-        """Returns the finished episodes of a policy's agents received since the last call, and forgets them."""
+        """Returns the finished episodes of a policy's agents received since the last call, and clears them."""
         return self._agent_episodes.pop(policy, [])
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:

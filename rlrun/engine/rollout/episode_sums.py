@@ -54,7 +54,7 @@ class EpisodeSums:
             kept: Whether a slot's episode continues, [B]; the other slots begin new episodes.
 
         Raises:
-            ValueError: A length is not a number of steps.
+            ValueError: A saved length is not a non-negative integer.
         """
         self.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
         self.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)

@@ -80,10 +80,10 @@ class EvaluationResult:
     Attributes:
         returns: Sum of raw rewards of each episode.
         lengths: Steps of each episode.
-        policies: Results of each policy's agents in a multi-agent env; `returns` are then sums over all agents.
+        policies: Results of each policy's agents in a multi-agent env, where `returns` are sums over all agents.
         columns: For each per-step number that the env's config names (`columns`), its sum over each episode.
-        infos: For each number in the infos of the episodes' last steps, its values in the episodes that have it. In a
-            multi-agent world, only the results in `policies` have infos.
+        infos: By name, the values of each number in the infos of the episodes' last steps; an episode without the
+            number is left out. In a multi-agent world, only the results in `policies` have infos.
     """
 
     returns: list[float]
@@ -206,9 +206,9 @@ def column_metric(name: str) -> str:
 
 @dataclass(frozen=True)
 class EvaluationSeeds(EpisodeSeeds):
-    """Source of the seeds of evaluation episodes, which do not depend on the number of parallel envs.
+    """Source of the seeds of evaluation episodes.
 
-    A seed is determined by the episode's number.
+    An episode's seed depends on the episode's number, but not on the number of parallel envs.
 
     Attributes:
         num_envs: Number of env slots, B; env slot b runs the episodes b, b + B, b + 2 B, ...

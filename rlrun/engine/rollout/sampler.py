@@ -67,7 +67,7 @@ class Sampler:
         config: Config that all workers share.
         operators: Postprocessing of each policy's batches.
         due: Index, from 0, of the first fragment to collect.
-        sends_place: Whether each fragment includes the state in which the worker is after collecting it.
+        sends_place: Whether each fragment includes the worker's state after collecting the fragment.
         marks: Directory of the file in which the worker notes the env being stepped, for messages after a crash; None
             to keep the process's current file.
         state: State to resume from; None for a new sampler.

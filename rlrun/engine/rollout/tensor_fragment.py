@@ -136,8 +136,8 @@ class TensorFragment:
         """Returns the final observations of truncated episodes, the column `valid`, and the column `truncateds`.
 
         With `missing_final: drop`, a truncated step whose final observation is missing is not valid, and the step
-        before it counts as truncated instead, with the observation in between as its final one. The host waits for the
-        number of final observations.
+        before it counts as truncated instead, with the observation in between as its final one. The host waits
+        until the device has counted the final observations.
 
         Returns:
             A dict for `final_values`, and two columns [T, B].

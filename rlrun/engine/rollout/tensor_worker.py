@@ -270,7 +270,7 @@ class TensorRolloutWorker:
         return {**state, "rewards": self._rewards.state(), "running": map_tree(_on_host, self._fragment.slots)}
 
     def place(self) -> dict[str, Any]:
-        """Returns `state()`."""
+        """Returns the same as `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

@@ -28,7 +28,7 @@ class Collector(Protocol):
     def allocate(self, length: int, slots: int, lent: SampleBatch | None = None) -> SampleBatch:
         """Allocates, without initializing, the columns that are filled while acting, for T steps in B slots.
 
-        Columns whose memory is lent, among them `actions`, are not allocated.
+        The columns in `lent`, which include `actions`, are used as they are instead of being allocated.
         """
         ...
 

@@ -70,7 +70,7 @@ class StartedWorkers(Protocol):
         ...
 
     def states(self) -> list[Any]:
-        """Returns the states of the workers, in order of their indices."""
+        """Returns the states of the workers, in the order of their indices."""
         ...
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
@@ -138,7 +138,7 @@ class WorkerSet:
 
     @property
     def worker_restarts(self) -> int:
-        """Number of times workers and the inference server have restarted since the trial began, resumes included."""
+        """Number of restarts of workers and the inference server, including those before the trial was resumed."""
         return self._earlier_restarts + self._restarts_now
 
     @property

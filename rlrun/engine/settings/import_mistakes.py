@@ -16,7 +16,7 @@ from rlrun.engine.settings.sources import is_installed
 
 
 def misspelled_algorithm(name: str, known: Collection[str]) -> str:
-    """Returns the known algorithm that is one of the words in a name, or one typo away from it; "" if there is none.
+    """Returns the known algorithm that is a word in a name, or differs from the name by one typo; "" if there is none.
 
     Names of algorithms are short: most similar names belong to unrelated methods, so a greater distance means nothing.
 

@@ -24,7 +24,7 @@ class Metric:
         name: Name of the metric; `<...>` in the name is a placeholder for any text, such as a worker's index.
         unit: Unit of the metric, "" for a plain number.
         meaning: Meaning of the metric, as a phrase or sentence.
-        mode: Direction in which the metric improves; None if neither is better in general, as for an entropy.
+        mode: Direction in which the metric improves; None if neither direction is better in general, as for an entropy.
 
     Examples:
         >>> share = Metric("gradient_share/worker_<index>", "", "Part of the gradients that a worker delivered")

@@ -36,7 +36,7 @@ class RunningTraining:
         flow: Joint dataflow of all policies.
         announce: Callback for warnings about probable mistakes.
         env_slots: Number of envs of all workers together.
-        actions: Whether policies act greedily or sample, in evaluations.
+        actions: Whether policies act greedily or sample their actions in evaluations.
         execution: Function that converts networks to another implementation for evaluations; None for NumPy.
         agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
         league: Frozen opponents in a multi-agent world; None if there are none.
@@ -54,7 +54,7 @@ class RunningTraining:
         output: Data sets of the collected steps; None if there are none.
         hooks: Hooks of the trial; None if there are none.
         results: Collects the metrics of each iteration.
-        acting: Policies with current weights for acting in this process, by name.
+        acting: Policies that act in this process with the current weights, by name.
         iteration: Number of iterations so far.
         time_total_s: Total seconds of all iterations.
         is_for_training: Whether the training can continue; if False, only policies were restored, for acting.

@@ -50,7 +50,7 @@ class Training:
 
     Args:
         env: The environment or multi-agent world: an id, a mapping as in YAML, a class or function that is called for
-            each env slot, or an env object, which is then the only env slot; None to learn only from recorded data.
+            each env slot, or an env object, which becomes the only env slot; None to learn only from recorded data.
         learns: The algorithm with its settings; for a multi-agent world, the policies with their algorithms.
         kwargs: Keyword arguments of the env, as plain data.
         eval_env: The environment in which evaluations run; None for `env`.
@@ -97,7 +97,7 @@ class Training:
 
     @property
     def running(self) -> RunningTraining:
-        """The running training, with its workers, learners and dataflow; the first access starts these."""
+        """The running training, with its workers, learners and dataflow; the first access starts them."""
         return self.start()
 
     @property
@@ -208,10 +208,11 @@ class Training:
 
         Args:
             path: The checkpoint's directory.
-            env: Replacement for the saved environment; an id or an object keeps the other settings, such as `kwargs`.
+            env: Replacement for the saved environment; if it is an id or an object, the other saved settings of the
+                environment, such as `kwargs`, are kept.
             eval_env: Environment for evaluations; None for the saved one.
             trained_by: Class of which the saved algorithms must be instances.
-            trust: Whether to allow code and files that are not on the list of harmless ones.
+            trust: Whether to allow a checkpoint that names code or files outside the list of harmless ones.
             eager: Whether a run that started with compiled updates may continue without them.
             for_training: Whether the training will continue or be saved. If False, it can only act and evaluate, no
                 episodes are restored, and the learner runs in this process on the CPU.
@@ -219,7 +220,7 @@ class Training:
 
         Raises:
             CheckpointCorrupt: A file of the checkpoint is missing, truncated or altered.
-            CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
+            CheckpointRefused: The checkpoint names code or files outside that list, and `trust` is False.
             CheckpointError: The path is not a `Training`'s checkpoint, belongs to another algorithm, or lacks an env.
             CompilerMissing: The run started with compiled updates, there is no compiler here, and `eager` is False.
         """

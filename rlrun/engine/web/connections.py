@@ -51,8 +51,8 @@ class Connections:
     """Bounded set of a server's open connections.
 
     A connection is anonymous until one of its requests is admitted, for example by its token. Anonymous connections may
-    take at most half of the places, and at least one is always left to them. If they exceed their share, a new one
-    displaces the oldest. A client that sends its request promptly is admitted before it can be displaced, so silent
+    take at most half of the places, and at least one place is always left for them. If they exceed their share, a new
+    one displaces the oldest. A client that sends its request promptly is admitted before it can be displaced, so silent
     connections, however many, do not keep clients out.
 
     Args:

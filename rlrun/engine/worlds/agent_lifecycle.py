@@ -18,7 +18,9 @@ from rlrun.engine.worlds.mapping import PolicyMapping
 
 
 class AgentLifecycle:
-    """Counter of the agents that appear and end in a multi-agent env, and of irregularities such as lost rewards.
+    """Random rollout of a multi-agent env that counts agents' appearances and ends, and detects irregularities.
+
+    An example of an irregularity is a reward for an agent that has already ended.
 
     Args:
         config: Config of the env.
@@ -39,10 +41,7 @@ class AgentLifecycle:
         self._both: set[str] = set()
 
     def findings(self, steps: int, seed: int) -> Iterator[EnvFinding]:
-        """Takes `steps` random steps in the multi-agent env.
-
-        Yields findings on when agents appear and when they end.
-        """
+        """Takes `steps` random steps in the multi-agent env; yields the counts and irregularities as findings."""
         world = make_world(self._config)
         seeds, episode, taken = EpisodeSeeds(seed, 0), 0, 0
         try:

@@ -219,7 +219,7 @@ class ArrayVectorWorld:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns all worlds to saved steps of their episodes by replaying actions in lockstep.
+        """Brings all worlds back to saved steps of their episodes by replaying actions in lockstep.
 
         See `VectorWorld.restore`.
         """

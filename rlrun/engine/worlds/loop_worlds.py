@@ -29,9 +29,9 @@ from rlrun.engine.worlds.world import World
 class LoopWorlds:
     """`VectorWorld` that steps W multi-agent envs (worlds) in a Python loop, with observations in preallocated arrays.
 
-    Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
-    only the rewards, the shape and dtype of observations, and the type of termination and truncation flags that are
-    true are checked.
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps
+    are checked only for rewards, for the shape and dtype of observations, and for the type of each termination or
+    truncation flag that is true.
 
     A reward that an agent receives before its first observation is credited in the step of that observation. A reward
     after the agent's end is discarded and counted, since it does not belong to a later agent with the same id. An agent
@@ -155,7 +155,7 @@ class LoopWorlds:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns the worlds, one by one, to saved steps of their episodes by replaying actions.
+        """Brings the worlds back, one by one, to saved steps of their episodes by replaying actions.
 
         See `VectorWorld.restore`.
 

@@ -21,13 +21,13 @@ Actions = NDArray[Any]
 
 
 class ActionSpace(ABC):
-    """Action space: converts between env actions and a policy's own representation, which may be rescaled or flat.
+    """Action space: converts between env actions and a policy's own representation, which may be rescaled or flattened.
 
     Batches and losses use this representation, called the policy's own actions. Instances are picklable plain
     data for rollout workers.
 
     Attributes:
-        num_outputs: K, network outputs that parametrize one distribution or action.
+        num_outputs: Number of network outputs that parametrize one distribution or action, K.
         num_log_stds: Number of state-independent log standard deviations, the last of the K outputs.
         action_shape: Shape of one of the policy's own actions.
         action_dtype: NumPy type of the policy's own actions.

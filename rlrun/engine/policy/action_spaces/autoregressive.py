@@ -90,7 +90,10 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Returns the size of a component as input to later components: encoded as one-hot if Discrete, else raw."""
+    """Returns the length of the vector that represents a component as an input for later components.
+
+    Discrete components are encoded as one-hot vectors; others are used as they are.
+    """
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 

@@ -58,7 +58,7 @@ class MultiDiscreteActions(ActionSpace):
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Converts choices numbered from 0 to env actions: adds the space's starts, restores its shape and dtype."""
+        """Converts choices numbered from 0 to env actions: adds the space's starts and restores its shape and dtype."""
         result: Actions = (actions + self.starts).astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
 

@@ -64,7 +64,7 @@ class SquashedBoxActions(ActionSpace):
         return np.tanh(outputs[..., : self.size])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Returns log-densities of actions in [-1, 1], summed over coordinates; first moves actions off the bounds."""
+        """Returns log-densities of actions in [-1, 1], summed over coordinates; actions at a bound are moved inward."""
         means, stds = self._parts(outputs)
         drawn = np.arctanh(actions.clip(-EDGE, EDGE))
         noise = (drawn - means) / stds
@@ -109,13 +109,13 @@ class SquashedGaussian:
         self.log_stds = SMOOTH_MIDDLE + SMOOTH_HALF * raw.tanh() if smooth_log_stds else raw.clamp(*LOG_STD_BOUNDS)
 
     def sample_and_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns reparametrized samples: maps standard normal noise to actions in [-1, 1] and their log-densities."""
+        """Returns reparametrized samples in [-1, 1], computed from standard normal noise, and their log-densities."""
         drawn = self.means + self.log_stds.exp() * noise
         densities = self._densities(drawn, noise)
         return drawn.tanh(), densities
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the log-density of one action per distribution in the batch; first moves actions off the bounds."""
+        """Returns the log-density of one action per distribution in the batch; actions at a bound are moved inward."""
         drawn = actions.clamp(-EDGE, EDGE).atanh()
         return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
 

@@ -39,7 +39,7 @@ class NoiseSource(Protocol):
         ...
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets which env slots the worker steps: the slots from `first_slot` on, out of `num_slots` in all workers."""
+        """Sets which env slots the worker steps: those from `first_slot` on, out of `num_slots` over all workers."""
         ...
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
@@ -75,12 +75,12 @@ class Exploration(ABC):
         return
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets which env slots the worker steps: the slots from `first_slot` on, out of `num_slots` in all workers."""
+        """Sets which env slots the worker steps: those from `first_slot` on, out of `num_slots` over all workers."""
         return
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws all random numbers for T steps of a fragment in B env slots, [T, B, ...]; faster than step by step."""
+        """Draws all random numbers for T steps in B env slots, [T, B, ...], which is faster than step by step."""
 
     @abstractmethod
     def explore(
@@ -125,7 +125,7 @@ class Exploration(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the state that the exploration keeps between steps from the result of `state()`."""
+        """Restores the state that `state()` returned."""
         return
 
 

@@ -63,7 +63,7 @@ class ParameterNoise(ABC):
 
         Args:
             noise: The step's uniform noise in [0, 1), [B, ...], one entry of which seeds the parameter noise.
-            t: The step within the fragment.
+            t: Index of the step within the fragment.
             episode_starts: Mask of the env slots where an episode starts, [B].
 
         Returns:

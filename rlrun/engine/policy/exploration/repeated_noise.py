@@ -25,8 +25,8 @@ CUMULATIVE = np.cumsum(_WEIGHTS) / _WEIGHTS.sum()
 class RepeatedNoise(Exploration):
     """Noise repetition: wraps another exploration strategy, and holds its noise for a random number of steps.
 
-    All env slots of a worker receive new noise at the same steps, independently of each other. Episode ends have no
-    effect.
+    All env slots of a worker receive new noise at the same steps, but different noise in each slot. Noise is held even
+    when an episode ends.
 
     Args:
         inner: Exploration that computes actions from the noise.
@@ -84,7 +84,7 @@ class RepeatedNoise(Exploration):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the held noise, and the number of steps for which it is still held, for a checkpoint."""
+        """Returns the held noise and its number of remaining steps, for a checkpoint."""
         held = {} if self._held is None else {"held_noise": self._held.copy(), "held_for": self._steps_left}
         return {**self.inner.state(), **held}
 

@@ -21,7 +21,7 @@ STATE_DEPENDENT_NOISE = "rlrun.engine.policy.exploration.state_dependent_noise:S
 
 
 class SampledByNetwork(Exploration):
-    """Exploration for networks that sample actions in their forward pass, from random numbers as inputs.
+    """Exploration for networks that receive random numbers as inputs, and sample actions in their forward pass.
 
     Args:
         actions: The policy's action space, which defines its action distribution.

@@ -19,8 +19,8 @@ class StateDependentNoise(Exploration):
 
     Args:
         actions: Action space with the policy's distributions.
-        features: F, rows of the exploration matrix.
-        num_actions: D, columns of the exploration matrix.
+        features: Number of rows of the exploration matrix, F.
+        num_actions: Number of columns of the exploration matrix, D.
         every: Number of steps for which an exploration matrix is held; None for a whole fragment.
 
     Source:

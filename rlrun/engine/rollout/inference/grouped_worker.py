@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class GroupedWorker:
-    """Steps groups of envs, each in a thread, with policies on an inference server; returns their joint fragments.
+    """Steps groups of envs, each in its own thread, with policies on an inference server; returns joint fragments.
 
     The rows are the same as from one `RolloutWorker` with the envs of all groups: same seeds, random numbers and order
     of env slots.

@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 
 @dataclass(slots=True)
 class Served:
-    """Requests to an inference server for one or several fragments.
+    """Counts and times of the requests to an inference server for one or several fragments.
 
     Attributes:
         requests: Number of requests.
-        rows: Rows of the forward passes that served the requests, summed over the requests.
-        most_rows: Rows of the largest of these passes.
+        rows: Number of rows in the forward passes that served the requests, summed over the requests.
+        most_rows: Number of rows in the largest of these passes.
         queue: Requests that were waiting when the passes began, summed over the requests.
         queue_s: Seconds for which requests waited for their passes.
         compute_s: Seconds of the passes.

@@ -227,8 +227,8 @@ class InferenceServer:
         """Waits for a forward pass with the request, and returns its answer.
 
         Returns:
-            The answer; None if the server does not know the client's recurrent state, so that the client must repeat
-            the request with the complete state.
+            The answer; None if the server does not know the client's recurrent state, in which case the client must
+            repeat the request with the complete state.
         """
         with self._changed:
             seat = self._seat(request)
@@ -255,7 +255,7 @@ class InferenceServer:
                 self._changed.notify()
 
     def watch(self) -> None:
-        """Returns once the server is closed."""
+        """Blocks until the server is closed."""
         self._is_closed.wait()
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class ServedPolicies:
 
     Attributes:
         networks: Networks of each policy by the policy's name; the first one chooses actions.
-        groups: Groups of each worker's envs.
+        groups: Number of groups into which each worker's envs are divided.
         max_batch: Maximum number of rows in a forward pass; None for no limit.
         num_cpus: CPUs that Ray reserves for the server.
         num_gpus: GPUs that Ray reserves for the server; if above 0, the server runs on CUDA.
@@ -64,7 +64,7 @@ class ServerActor:
 
     Attributes:
         name: Name that the workers use to find the actor.
-        actors: Supervisor of the actor, which is its only one.
+        actors: Supervisor whose only actor is the server.
     """
 
     def __init__(

@@ -125,8 +125,8 @@ class Acting:
             actions: Whether actions are greedy or sampled; None for the training's default.
             env: Evaluation environment; None for the training's own evaluation environment (by default the training
                 environment with its `evaluation_kwargs`).
-            draw: Callback that receives an image [height, width, 3] of each step, or None if the env renders none; only
-                for multi-agent envs, whose episodes then run one after another.
+            draw: Callback that receives the image [height, width, 3] of each step (None from an env that renders no
+                images); only for multi-agent envs, whose episodes then run one after another. None for no rendering.
 
         Raises:
             SpecError: `env` is invalid; the error lists all mistakes.

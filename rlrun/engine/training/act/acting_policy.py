@@ -134,7 +134,7 @@ class ActingPolicy:
     def sampled(
         self, observation: Any, *, episode_start: bool = False, prev_reward: float = 0.0
     ) -> tuple[Any, float | None]:
-        """Samples an action for one observation; returns it with its log-probability, or None if that is unknown.
+        """Samples an action for one observation; returns the action, and its log-probability (None if unknown).
 
         For a continuous action, the log-probability is the log-density in the env's units.
         """
@@ -213,7 +213,7 @@ def actions_from(
 def resume_episode(
     behavior: BehaviorPolicy, memory: Mapping[str, Any] | None, prev_reward: float = 0.0, executed: Any = None
 ) -> None:
-    """Loads an episode's memory, which `actions_from` returned, into a policy that acts on the next observation."""
+    """Loads an episode's memory, returned by `actions_from`, into the policy that will act on the next observation."""
     if memory is not None:
         behavior.memory.load_state(memory)
         if executed is not None:

@@ -55,7 +55,7 @@ class Games:
                 number.
             seed: Seed of the games.
             actions: Whether actions are greedy or sampled; None for the training's default. With greedy actions, all
-                games in a deterministic env are equal.
+                games in a deterministic env are identical.
             policy: Name of the policy that plays; "" for the first learning policy of each side.
             opponent_policy: Name of the opponent's policy; "" for the first learning policy of each side.
 

@@ -88,10 +88,10 @@ def assemble(
         seed: Root seed.
         announce: Callback for a message before a slow operation.
         update_executor: Backend of parameter updates.
-        actions: Whether policies act greedily or sample, in evaluations.
+        actions: Whether policies act greedily or sample their actions in evaluations.
         copied: Frozen opponents that a resumed run saved as copies, by the path of their checkpoint; other opponents
             are loaded from their paths.
-        for_plan: Whether the dataflow is built only for printing; then no policies are created.
+        for_plan: Whether the dataflow is built only for printing; if so, no policies are created.
         output: Folder to which the collected steps are written as a data set; None to write none.
         hooks: Settings of each hook by its import path.
 

@@ -19,8 +19,8 @@ def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -
 
     Args:
         config: The settings; None if they are not valid.
-        to_come: Paths of data sets that other runs will write before this one starts; an env, which defines their
-            spaces, is then required.
+        to_come: Paths of data sets that other runs will write before this one starts; if there are any, an env must
+            define their spaces.
 
     Returns:
         Spaces of the first data set, with the data's range as bounds of unbounded actions; None if the settings name no

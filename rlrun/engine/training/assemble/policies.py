@@ -156,7 +156,7 @@ class Policies:
 
     @property
     def is_alone(self) -> bool:
-        """Whether one policy acts for all agents; its algorithm's config then includes the sampling settings."""
+        """Whether one policy acts for all agents; if so, its algorithm's config includes the sampling settings."""
         return self.sampling is self.first.config and len(self.algorithms) == 1 and not self.seats
 
     @property

@@ -28,7 +28,7 @@ def tensor_worker(
     Args:
         worker: Settings of the worker.
         algorithms: The only policy's algorithm, by the policy's name.
-        making: Factory of the policy's trainee.
+        making: Factory of the policy's trainee, by the policy's name.
     """
     (name,) = algorithms
     own = {field.name: getattr(worker, field.name) for field in dataclasses.fields(worker)}

@@ -38,7 +38,7 @@ class TrialHooks:
 
     @property
     def stop(self) -> str:
-        """Reason given by the first hook that requested to stop the run; "" if none did."""
+        """Reason given by the first hook that asked to stop the run; "" if none did."""
         return self.answers.stop
 
     def on_result(self, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 
 
 class RunOutput:
-    """Writes the steps that a run collects to data sets: one per policy, or a single one in the folder itself.
+    """Writes a run's collected steps to data sets: one per policy, or a single one in the folder itself.
 
     Rollouts are written in the order in which they are received, so that an exactly resumed run writes the same bytes.
 
@@ -89,7 +89,7 @@ class RunOutput:
         """Restores the write positions in the data sets from `state()`; removes data that was written later.
 
         Raises:
-            DataSetError: A data set lacks data that it had when the state was saved, or was altered.
+            DataSetError: A data set lacks data that it had when the state was saved, or has been altered.
             ValueError: The state is malformed, or belongs to other policies.
         """
         for policy, own in state.items():

@@ -300,12 +300,12 @@ def saved_training(
         content: The checkpoint.
         path: Path of the checkpoint, for messages.
         trained_by: Class of which the saved algorithms must be instances.
-        trust: Whether to allow code and files that are not on the list of harmless ones.
+        trust: Whether to allow a checkpoint that names code or files outside the list of harmless ones.
         env: Replacement of the saved env; None for the saved env.
         eval_env: Replacement of the saved evaluation env; None for the saved one.
 
     Raises:
-        CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
+        CheckpointRefused: The checkpoint names code or files outside that list, and `trust` is False.
         CheckpointError: The spec does not describe a training, or the training uses another algorithm, or the env has
             no import name and no replacement is given.
     """

@@ -171,7 +171,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
 
 
 def env_notes(runs: Sequence[RunView]) -> list[str]:
-    """Notes that the compared runs were trained in different envs, so that their returns are not comparable.
+    """Remarks that the compared runs were trained in different envs, so that their returns are not comparable.
 
     Returns [] if all runs have the same env.
     """

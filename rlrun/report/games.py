@@ -41,7 +41,7 @@ class GameRates:
 
 
 def is_game_metric(name: str) -> bool:
-    """Whether a metric is an outcome of games, such as ``evaluation/against/win_rate``."""
+    """Whether a metric reports an outcome of games, such as ``evaluation/against/win_rate``."""
     return name.startswith(GAMES)
 
 

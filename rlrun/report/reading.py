@@ -82,8 +82,8 @@ class RunView:
 def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
     """Metric that an experiment optimizes, and whether it is maximized or minimized.
 
-    The metric of the scheduler or searcher takes precedence over that of the best checkpoint, unless the former is the
-    default metric, the return in training.
+    The metric of the scheduler or searcher takes precedence over the metric of the best checkpoint, unless the
+    scheduler or searcher uses the default metric, the return in training.
     """
     for key in ("scheduler", "searcher"):
         settings = kind_settings(spec.get(key))

@@ -52,7 +52,7 @@ class NodeWaiter:
         limit_s: Seconds after which a trial that does not fit is refused. By default, it is refused immediately if the
             cluster is known to have no autoscaler, and otherwise after `WAIT_FOR_NODES_S`.
         report: Called with each new report: at the start, after a change, and every 30 s.
-        is_stopped: Whether the user has interrupted the run; the wait then ends.
+        is_stopped: Function that returns whether the user has interrupted the run; the wait then ends.
     """
 
     def __init__(

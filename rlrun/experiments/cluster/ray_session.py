@@ -147,7 +147,7 @@ class RaySession:
 
         Args:
             report: Called with each new report on the wait.
-            is_stopped: Whether the user has interrupted the run, which ends the wait.
+            is_stopped: Function that returns whether the user has interrupted the run; the wait then ends.
 
         Raises:
             UsageError: If a trial's resources are not provided in time.

@@ -47,7 +47,7 @@ class TrialPlace:
 
     Attributes:
         directory: The trial's directory on the machine that runs the trial.
-        is_copied: Whether `push` copies files to another machine; the trial must not write to them meanwhile.
+        is_copied: Whether `push` copies files to another machine; the trial must not write to them during a push.
     """
 
     is_copied = False

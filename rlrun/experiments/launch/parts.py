@@ -115,7 +115,7 @@ def run_all(
         address: The Ray cluster to join, or None.
         wait_for_nodes_s: Seconds to wait for cluster nodes; None for the default.
         eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
-        watch: Receives the events of all runs.
+        watch: Function called with each event of the runs.
         executor: The user's choice of executor; if there is none, a message says when Ray could be avoided.
 
     Raises:

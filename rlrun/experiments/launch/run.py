@@ -105,7 +105,7 @@ def run(
             machine if necessary, unless this process has already joined a cluster.
         wait_for_nodes_s: Seconds to wait for nodes of the cluster if a trial does not fit; 0 refuses the trial at once.
             By default, the trial is refused at once if the cluster has no autoscaler, else after 15 minutes.
-        from_checkpoint: A checkpoint whose weights every trial starts from, except those of later stages.
+        from_checkpoint: A checkpoint whose weights every trial starts from, except trials of later stages.
         resume: Whether each experiment continues the run that already has its name, as `rlrun.resume` does: a complete
             run is left as it is, a larger stop criterion extends it, and a run that is only in the experiment's
             `storage` is fetched first. Without such a run, a new one begins.

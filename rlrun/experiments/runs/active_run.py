@@ -99,7 +99,7 @@ class ActiveRun:
         eager: Whether updates that were compiled may run uncompiled on a machine without a compiler.
         interrupts: Signals with which the user stops the run.
         log: Redirection of stdout and stderr to the run's log.
-        watch: Receiver of the run's events.
+        watch: Function called with each event of the run.
         owner: This process's ownership of the run's copy in remote storage; None for runs without a copy.
         errors: Exceptions of failed trials, by trial name.
         stopped: Reasons why the scheduler stopped trials early, by trial name.

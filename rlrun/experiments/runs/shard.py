@@ -62,7 +62,7 @@ class Shard:
         return f"{self.index}/{self.count}"
 
     def owns(self, trial: int) -> bool:
-        """Whether a trial belongs to the shard.
+        """Whether the trial with a given number belongs to the shard.
 
         Args:
             trial: Number of the trial in the run, from 0.

@@ -77,7 +77,7 @@ class TrialResult:
         seed: Root seed; None if the trial's files are damaged.
         params: Current values of the settings that vary between the experiment's trials.
         configuration: Number of the trial's configuration; None if unknown.
-        population: Seed of the trial's population; None outside of populations.
+        population: Seed of the trial's population; None if the trial is in no population.
         stop_reason: The stop criterion that the trial has reached; "" if it has reached none.
         error: Error message, with the user's own traceback if user code raised an exception, or a description of
             damaged files; "" if there is neither.

@@ -466,7 +466,7 @@ class TrialSpec(Learning):
     begins: BeginsConfig | None = None
     """Start from the end of the same seed in an earlier experiment; None for fresh weights."""
     population: NonNegativeInt | None = None
-    """Seed of the trial's population (pbt, pb2); None outside of populations."""
+    """Seed of the trial's population (pbt, pb2); None if the trial is in no population."""
     max_restarts: NonNegativeInt = 0
     """Maximum number of restarts after failures."""
     output: NonEmptyText | None = None

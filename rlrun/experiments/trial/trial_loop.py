@@ -40,7 +40,7 @@ class TrialLoop:
         directory: Directory of the trial's files.
         checkpoints: Checkpoints of the trial.
         done: Whether the trial has reached one of its stop criteria.
-        generation: The last population generation (PBT) that the trial has carried out; 0 outside of populations.
+        generation: The last population generation (PBT) that the trial has carried out; 0 if it is in no population.
         resumption: Report on the resumption; None for a new trial.
         was_paused: Whether the trial was resumed after `pause`.
     """
@@ -64,7 +64,7 @@ class TrialLoop:
             directory: Directory for the trial's files; created if missing.
             resume: Whether to resume from the newest valid checkpoint, or restart if there is none yet.
             from_checkpoint: A checkpoint of another run, with whose weights and filters a new trial starts.
-            exploit: The trial's last exploit step (PBT); None outside of populations.
+            exploit: The trial's last exploit step (PBT); None if the trial is in no population.
             eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
             announce: Callback that receives a message before a slow operation.
             confirm: Called before each result row and checkpoint is written.

@@ -71,7 +71,7 @@ class TrialStart:
         """Builds the `Training` with the settings needed to load its checkpoint; starts neither processes nor envs.
 
         Args:
-            exploit: The trial's last exploit step (PBT), None outside of populations.
+            exploit: The trial's last exploit step (PBT); None if the trial is in no population.
             eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
 
         Raises:
@@ -164,7 +164,7 @@ class StartingPoint:
 
     @property
     def generation(self) -> int:
-        """Last population generation (PBT) that the trial carried out; 0 outside of populations.
+        """Last population generation (PBT) that the trial carried out; 0 if it is in no population.
 
         Raises:
             CheckpointError: The generation stored in the checkpoint is not a number.
@@ -193,8 +193,8 @@ class StartingPoint:
 
         Args:
             trial: The trial with its current settings.
-            exploit: The trial's last exploit step (PBT), None outside of populations. If the step is pending and copies
-                another trial's weights, the returned settings are those of the checkpoint.
+            exploit: The trial's last exploit step (PBT); None if the trial is in no population. If the step is pending
+                and copies another trial's weights, the returned settings are those of the checkpoint.
 
         Raises:
             CheckpointError: The trial's spec.yaml differs from the checkpoint in seed, env, evaluation or settings.

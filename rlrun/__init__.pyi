@@ -1765,7 +1765,7 @@ class DDPG(_DDPG):
         """
 
 class DDPPO(_DDPPO):
-    """Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357)."""
+    """Decentralized distributed PPO: workers learn from their own rollouts and all-reduce gradients (arXiv:1911.00357)."""
     def __init__(
         self,
         config: DDPPOConfig | None = None,
@@ -1806,7 +1806,7 @@ class DDPPO(_DDPPO):
         entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
         standardize_advantages: bool = True,
     ) -> None:
-        """Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357).
+        """Decentralized distributed PPO: workers learn from their own rollouts and all-reduce gradients (arXiv:1911.00357).
 
         Args:
             config: Parsed settings, instead of settings by name.

@@ -108,7 +108,7 @@ CATALOG = {
     "ddppo": Listed(
         "DDPPO",
         EVERY_KIND,
-        "Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357).",
+        "Decentralized distributed PPO: workers learn from their own rollouts and all-reduce gradients (arXiv:1911.00357).",
     ),
     "distill": Listed(
         "Distill",

@@ -97,7 +97,7 @@ class PPO(Algorithm[PPOConfig]):
         )
 
     def value_losses(self, outputs: Any, batch: SampleBatch, valid: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Value loss, summed over reward streams, and its statistics, over S sequences of L steps."""
+        """Value loss over S sequences of L steps, summed over reward streams, and its statistics."""
         return summed_value_losses(outputs, batch, self.value_errors(outputs, batch), valid)
 
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:

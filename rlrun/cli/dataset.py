@@ -187,7 +187,7 @@ def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> N
 @SEED
 @json_option("what was written")
 def sample(target: str, output: Path, episodes: int, seed: int) -> None:
-    """Copy randomly chosen episodes of a data set to a new one, without replacement."""
+    """Copy episodes of a data set, drawn at random without replacement, to a new one."""
     from rlrun.engine.datasets.episodes import copy_of, drawn
 
     found = _opened(target)

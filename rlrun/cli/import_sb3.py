@@ -97,8 +97,8 @@ def _pickled_normalization(file: Path, env: str) -> Path | None:
 def translate(file: Path, env: str | None, lenient: bool, version: str | None) -> None:
     """Translate an RLlib or rl-zoo3 file to a spec, and print it.
 
-    Comments show the line that each value comes from, and what was changed or left
-    out, with the largest effect first. A key that affects learning but has no
+    Comments show the line that each value comes from, and list what was changed
+    or left out, the largest effect first. A key that affects learning but has no
     counterpart is an error, unless --lenient leaves it out. If the file's env was
     registered in code, name your env with --env.
 

@@ -75,7 +75,7 @@ class ExpectedReturn:
             batch: The minibatch.
 
         Returns:
-            The returns, [S, L], or M of them, [M, S, L]; and their probabilities, or None if all are equal.
+            The returns, [S, L], or M per step, [M, S, L]; and their probabilities, None for equal probabilities.
         """
         return networks.target_minimum(values, batch), None
 

@@ -89,8 +89,8 @@ class UtteranceAdvantages(Operator):
     At an utterance's last choice, each token gets the advantage Q(s, u) - mean Q, where Q is the smaller of the two
     critics' values and the mean is over the actor's probabilities. At the utterance's other choices, the chosen token
     gets mean Q - V, centered over utterances and then divided by the token's probability (an unbiased estimate, since
-    Q is unknown for tokens not chosen), and the others get 0. Advantages are divided by the standard deviation of Q -
-    V.
+    Q is unknown for tokens not chosen), and the others get 0. Advantages are divided by the standard deviation of
+    Q - V.
 
     Tokens of utterances that are cut off at the start or end of the rollout fragment are masked out of the losses.
 

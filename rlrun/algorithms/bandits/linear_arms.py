@@ -104,7 +104,7 @@ class ArmExploration(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Selects the arm to pull in each of B parallel envs, in a training step."""
+        """Selects the arm to pull in each of B parallel envs during training."""
         return self.chosen(run(), noise)
 
     @override

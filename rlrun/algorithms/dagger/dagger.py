@@ -53,7 +53,7 @@ class DAgger(Algorithm[DAggerConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that stores the steps labeled by the expert and trains on minibatches of all of them."""
+        """Builds the dataflow that stores steps labeled by the expert and trains on minibatches of all stored steps."""
         config = self.config
         replay = trainee.make_replay(config.replay, n_step=1, gamma=config.gamma)
         minibatches = replay_minibatches(

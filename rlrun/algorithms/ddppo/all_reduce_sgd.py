@@ -260,7 +260,7 @@ class MirrorReplicas(Operator):
     """Copies the workers' learner state to the driver's learner, for checkpoints and evaluation.
 
     Inputs are pairs of worker index and `ReplicaUpdate` (a worker's copy of the learner after an update). The operator
-    checks that the digests of all workers' parameters are equal, and emits one `ReplicaUpdate` per round, the last one.
+    checks that the digests of all workers' parameters are equal, and emits the last `ReplicaUpdate` of each round.
     """
 
     def __init__(self, trainee: Trainee) -> None:

@@ -64,7 +64,7 @@ class DDPPOConfig(PPOConfig):
 
 
 class DDPPO(PPO):
-    """Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357).
+    """Decentralized distributed PPO: workers learn from their own rollouts and all-reduce gradients (arXiv:1911.00357).
 
     The driver copies the workers' learner state for checkpoints and evaluation, and merges their observation filters.
     All workers collect fragments of the same length; the paper's rule that shortens the fragments of slow workers

@@ -26,7 +26,7 @@ C = TypeVar("C", bound=EvolutionConfig)
 
 
 class Evolution(Algorithm[C]):
-    """Base class of evolutionary algorithms: workers evaluate candidates, and updates use all their returns.
+    """Base class of evolutionary algorithms: workers evaluate candidates, and updates use the returns of all of them.
 
     A candidate is a parameter vector of the policy. Each round of candidates is a generation.
 

@@ -87,7 +87,7 @@ class AdaptingWorker:
         self._weights = orders.weights.get(DEFAULT_POLICY, self._weights)
 
     def sample(self) -> Rollout:
-        """Collects the episodes of one task, before each inner gradient step and after the last.
+        """Collects the episodes of one task: those before each inner gradient step, and those after the last.
 
         Raises:
             EnvError: The env raised an exception, or returned something outside its spaces.

@@ -87,7 +87,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     An env samples a task from an episode's seed. Each rollout fragment of a worker is one task, to which the worker
     adapts the policy by REINFORCE. The meta-update differentiates PPO's clipped surrogate of the adapted policies
-    through the adaptation, where the paper uses TRPO.
+    through the adaptation; the paper uses TRPO instead.
     """
 
     Config: ClassVar[type[MAMLConfig]] = MAMLConfig

@@ -28,7 +28,7 @@ class ModelBased(Algorithm[C]):
     @property
     @abstractmethod
     def model_free(self) -> Algorithm[Any]:
-        """The model-free algorithm whose policy learns from imagined experience, with this algorithm's settings."""
+        """The model-free algorithm, with this algorithm's settings, whose policy learns from imagined experience."""
 
     @property
     @abstractmethod

@@ -33,7 +33,7 @@ NOT_CENTRALISED = "ippo's value function sees only the agent's observation; use 
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults
 class IPPOConfig(PPOConfig):
-    """Settings of IPPO (de Witt et al., arXiv:2011.09533), equal to MAPPO's without a centralized value function."""
+    """Settings of IPPO (de Witt et al., arXiv:2011.09533): MAPPO's settings without a centralized value function."""
 
     value_sees_observation: ClassVar[bool] = True
     """Whether the agent's own observation is an input of the value network, as in MAPPO's settings; always True

@@ -90,7 +90,7 @@ class RewardModelPolicy(RewardingPolicy):
 
 
 class RewardModelOutputs(RewardingOutputs):
-    """Outputs for the losses of preference learning: of actor-critic, reference policy and reward model.
+    """Outputs of actor-critic, reference policy and reward model, for the losses of preference learning.
 
     Args:
         policy: The policy.

@@ -18,7 +18,7 @@ from rlrun.engine.replay.stores import Indices
 
 
 class DemonstratedReplay:
-    """Replay buffer of sequences that samples demonstrations with a fixed probability, else collected experience.
+    """Replay buffer of sequences: samples demonstrations with a fixed probability, otherwise collected experience.
 
     Demonstrations are stored in a separate buffer and never overwritten. Their sequences start from a zero recurrent
     state, which the burn-in updates. The demonstration file is read at the first rollout fragment. It is not part of

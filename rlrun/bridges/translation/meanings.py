@@ -13,7 +13,7 @@ from rlrun.engine.messages.foreign_names import table
 
 
 class Impact(IntEnum):
-    """Impact on learning of omitting or changing a key in a translation."""
+    """How strongly it affects learning that a translation omits or changes a key."""
 
     NONE = 0
     SLIGHT = 1

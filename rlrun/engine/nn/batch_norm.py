@@ -62,7 +62,7 @@ class BatchNorm(nn.Module):
         width: Number of features, D.
 
     Attributes:
-        moved: Within `batch_statistics`, the running statistics by name, as updated with the minibatch; else None.
+        moved: Running statistics, updated with the minibatch, by name; None outside `batch_statistics`.
         all_reduce: Function that sums a tensor over data-parallel learners, so that statistics cover the whole
             minibatch; None for a single learner.
     """

@@ -81,7 +81,7 @@ class UsersEncoder(nn.Module):
 
 
 class DenseEncoder(nn.Module):
-    """Parameter-free encoder of an observation entry: numbers are unchanged or scaled to 0..1, integers one-hot."""
+    """Parameter-free encoder of an observation entry: keeps numbers or scales them to 0..1; integers become one-hot."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class EmbeddingEncoder(nn.Module):
     All integers in an observation share one table of vectors.
 
     Args:
-        leaf: Observation entry, which holds integers.
+        leaf: Observation entry that holds integers.
     """
 
     def __init__(self, leaf: ObservationLeaf) -> None:
@@ -141,7 +141,7 @@ class EntityEncoder(nn.Module):
     in an entity's features. For an empty set the features are 0.
 
     Args:
-        leaf: Observation entry, which lists entities.
+        leaf: Observation entry that lists entities.
 
     Source:
         Zaheer et al., "Deep sets", arXiv:1703.06114, eq. 2. Lee et al., "Set transformer", arXiv:1810.00825, section
@@ -189,7 +189,7 @@ class ImageEncoder(nn.Module):
     """CNN for images: pixels scaled to 0..1, convolutions, and a dense layer over the flattened features.
 
     Args:
-        leaf: Observation entry, which is an image.
+        leaf: Observation entry that is an image.
         layers: Convolutional layers.
     """
 

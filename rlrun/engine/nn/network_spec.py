@@ -75,7 +75,7 @@ class Head:
         name: Name of the head in the network's outputs.
         layer: Name of the output layer, by which its parameters are found.
         outputs: Number of outputs, K.
-        gain: Factor of the output layer's orthogonal initial weights.
+        gain: Factor by which the output layer's orthogonal initial weights are scaled.
         hiddens: Widths of hidden layers that belong to the head, before the output layer; None if there are none.
         num_actions: Number of actions A of a dueling head; else 0.
         value_layer: Name of the state-value layer of a dueling head; "" if the output layer computes this value as its
@@ -138,7 +138,7 @@ class NetworkSpec:
     value function.
 
     Attributes:
-        leaves: Encoding of each entry of the input `obs`, except an action mask.
+        leaves: Encoding of each entry of the input `obs`, except the action mask.
         towers: The subnetworks, which share no parameters.
         hiddens: Widths of the hidden layers (the trunk) between encoders and heads.
         activation: Activation function after each hidden layer.

@@ -247,7 +247,7 @@ class _Head:
 
 
 def with_log_stds(means: Floats, log_stds: Floats) -> Floats:
-    """Appends log standard deviations to means [B, D], as [B, 2 D]; a single vector [D] is repeated for all rows."""
+    """Appends log standard deviations to means [B, D], giving [B, 2 D]; a single vector [D] is used for all rows."""
     size = means.shape[1]
     both = np.empty_like(means, shape=(len(means), size + log_stds.shape[-1]))
     both[:, :size], both[:, size:] = means, log_stds

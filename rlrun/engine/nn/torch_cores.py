@@ -240,7 +240,7 @@ class GatedAttention(nn.Module):
         Args:
             hidden: Inputs of the layer, [S, L, H].
             memory: Inputs of the layer in the M preceding steps, [S, M, H].
-            visible: Attention mask, whether each step attends to each of the M + L steps, [S, L, M + L].
+            visible: Attention mask: whether each step attends to each of the M + L steps, [S, L, M + L].
             distances: Number of steps back to each of the M + L steps, from 0 to M, [L, M + L].
             positions: Positional encodings of the distances, [M + 1, H].
         """

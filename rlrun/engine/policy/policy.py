@@ -48,7 +48,7 @@ class Policy(ABC):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
-        """Returns network outputs on a batch, in the form that losses take.
+        """Returns network outputs on a batch, in the form that losses expect.
 
         Args:
             views: The module's parameters by name.

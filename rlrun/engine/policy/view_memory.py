@@ -132,7 +132,7 @@ class ViewMemory:
         Closing observations follow the fragment's last step; the time step counts from the start of the episode.
 
         Args:
-            batch: The fragment's columns; the row after the last step is filled.
+            batch: The fragment's columns; this method fills the row after the last step.
             starts: Mask of the slots whose closing observation starts an episode, [B].
             shown: Mask of the slots that have a closing observation, [B].
         """

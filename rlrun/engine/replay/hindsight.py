@@ -157,7 +157,7 @@ class Hindsight:
         return {"generator": dict(self._generator.bit_generator.state), "places": self._places.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`; the replay buffer must hold the same steps."""
+        """Restores the result of `state()`; the replay buffer must hold the same steps as when it was saved."""
         load_generator(self._generator, state["generator"])
         self._places.load_state(state["places"])
 
@@ -206,7 +206,7 @@ class EpisodePlaces:
         lengths[own[t, slot] % ring.rows, numbers[slot]] = since[t, slot] + 1
 
     def around(self, indices: Indices) -> tuple[Indices, Indices]:
-        """Returns how many stored steps precede each of N steps, and how many rows follow it, in its episode.
+        """Returns, for each of N steps, how many stored steps of its episode precede it, and how many rows follow it.
 
         Each step has at least one row after it, since the row after an episode's last step holds its final observation.
 

@@ -269,7 +269,7 @@ class ReplayBuffer:
         return self._ring.gather(self._ring.draw(generator, number))
 
     def transitions(self) -> SampleBatch:
-        """Returns all N transitions that can be sampled, columns [N, 1, ...] with `terminateds` and `indices` [N]."""
+        """Returns all N transitions that can be sampled: columns [N, 1, ...], with `terminateds`, and `indices` [N]."""
         indices = self._ring.ready.indices()
         ends = self._ring.read(indices[:, None], ("terminateds",))
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)

@@ -48,7 +48,7 @@ FIXED = "fixed."
 
 
 class Novelty(ABC):
-    """Novelty estimator: computes the intrinsic rewards of steps with trained or frozen networks.
+    """Novelty estimator: uses trained or frozen networks to compute the intrinsic rewards of steps.
 
     Attributes:
         columns: Columns of the batch that the estimator reads in addition to the actions.
@@ -252,7 +252,7 @@ def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
 
 
 class CuriousPolicy(RewardingPolicy):
-    """Actor-critic policy with networks that compute intrinsic rewards (curiosity), which are not needed for acting.
+    """Actor-critic policy with networks for intrinsic rewards (curiosity); acting does not need these networks.
 
     Args:
         actor_critic: The actor-critic policy, with a value head for intrinsic rewards.

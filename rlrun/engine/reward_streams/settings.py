@@ -19,7 +19,7 @@ CuriosityKind = Literal["rnd", "icm", "re3"]
 
 
 class CuriosityConfig(ConfigModel):
-    """Settings of intrinsic rewards; their returns continue across episode ends, and have a separate value head."""
+    """Settings of intrinsic rewards, whose returns continue across episode ends and have a separate value head."""
 
     kind: CuriosityKind = "rnd"
     """Novelty: `rnd`, error in predicting a random network's features; `icm`, error of a learned forward model; `re3`,

@@ -38,7 +38,7 @@ class AgentEpisodes:
         """Adds a step's rewards and columns, and records agents' episodes that ended in evaluated world episodes.
 
         Args:
-            shown: The step of the policy's agents.
+            shown: Results of the step for the policy's agents, by slot.
             infos: Infos of the agents whose episodes ended in the step, by slot.
             current: Number of each world's current episode, [W].
             episodes: Number of evaluated episodes.

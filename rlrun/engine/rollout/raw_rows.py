@@ -86,7 +86,7 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
 def raw_columns(
     behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
 ) -> SampleBatch:
-    """Returns a fragment's columns in the env's units; the fragment loses the columns that only data sets need.
+    """Returns a fragment's columns in the env's units; removes columns that only data sets need from the fragment.
 
     Args:
         behavior: The policy that acted.

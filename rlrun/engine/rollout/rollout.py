@@ -60,7 +60,7 @@ class Rollout:
         hooks: Metrics and stop reason that the worker's hooks returned (`HookAnswers`); None without hooks.
         times: Time profile of the collection; None from a worker that measures no times.
         place: Worker's state after the fragment, from which a restarted worker resumes; None if not requested.
-        env_slots_restarted: Env slots of a restarted worker that began a new episode instead of resuming.
+        env_slots_restarted: Number of env slots of a restarted worker that began a new episode instead of resuming.
         served: Counts of the requests to an inference server; None if the worker chose the actions.
     """
 

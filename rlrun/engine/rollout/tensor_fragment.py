@@ -35,7 +35,7 @@ class TensorFragment:
         actor: The policy's acting side.
 
     Attributes:
-        length: T.
+        length: Number of steps, T.
         row: Index of the current step, [1].
         obs: Raw observations, a tree of [T + 1, B, ...].
         starts: Whether an episode begins at the row, [T + 1, B].

@@ -63,7 +63,7 @@ class TensorWorkerConfig(WorkerConfig):
 
 
 class TensorRolloutWorker:
-    """Rollout worker that steps an env of tensors with a policy on the same device; its columns are tensors.
+    """Rollout worker that steps an env of tensors with a policy on the same device; it collects tensors.
 
     All rows are steps, since the env resets a slot in the step that ends an episode. For a step that truncates an
     episode, the column `final_values` [T, B] holds the value of the episode's final observation. The columns are valid

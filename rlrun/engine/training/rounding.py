@@ -28,10 +28,10 @@ ALL_PROCESSORS = "the same on all processors with fused multiply-add"
 
 
 def kernels_record(running: RunningTraining, policies: Policies) -> dict[str, Any]:
-    """Returns manifest entries of a training whose updates run in C kernels.
+    """Returns the manifest's entries about the rounding of a training whose updates run in C kernels.
 
     `kernels` is a hash of everything that the kernels' rounding depends on. `depends_on_processor` is the reason why
-    processor and BLAS are included, or "" if they are not.
+    the hash includes processor and BLAS, or "" if it does not.
     """
     reason = dependence_on_processor(running, policies)
     return {"kernels": key() if reason else common_key(), "depends_on_processor": reason}

@@ -245,7 +245,7 @@ class Training:
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
         """Restores the training from the content of a checkpoint.
 
-        Policies that are missing in the checkpoint or had a different algorithm keep their initial state.
+        Policies that are missing from the checkpoint or had a different algorithm keep their initial state.
 
         Args:
             content: Content of the checkpoint.

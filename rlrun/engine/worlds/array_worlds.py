@@ -54,7 +54,7 @@ class GroupRows:
     """Observations, rewards and episode ends of a group's K agents in W worlds; the next step may overwrite them.
 
     Attributes:
-        observations: Array, or tree of arrays, [W, K, ...]; undefined where no agent acts or has just ended.
+        observations: Array, or tree of arrays, [W, K, ...]; undefined where no agent acts and none has just ended.
         rewards: Rewards, [W, K] float64; 0 without an agent.
         terminateds: Whether an agent's episode terminated in the step, [W, K].
         truncateds: Whether an agent's episode was truncated in the step, [W, K].

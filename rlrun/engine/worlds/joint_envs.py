@@ -21,9 +21,9 @@ from rlrun.engine.worlds.world import World, WorldStep
 class JointEnv(World):
     """World adapter for a multi-agent Gymnasium env with Tuple spaces, one element per agent, and a list of rewards.
 
-    Examples are level-based foraging (`lbforaging`) and multi-robot warehouses. All agents act at each step, and end
-    with the env. Their ids are agent_0, agent_1, and so on. If observations are 1-d float Boxes, the global state is
-    their concatenation, as in Papoudakis et al., arXiv:2006.07869.
+    Examples are level-based foraging (`lbforaging`) and multi-robot warehouses. All agents act at each step, and their
+    episodes end with the env's episode. Agents' ids are agent_0, agent_1, and so on. If observations are 1-d float
+    Boxes, the global state is their concatenation, as in Papoudakis et al., arXiv:2006.07869.
 
     Args:
         env_id: The env's id; `package:Id-v0` imports the package first.

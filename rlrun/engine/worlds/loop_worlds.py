@@ -34,13 +34,13 @@ class LoopWorlds:
     truncation flag that is true.
 
     A reward that an agent receives before its first observation is credited in the step of that observation. A reward
-    after the agent's end is discarded and counted, since it does not belong to a later agent with the same id. An agent
+    after the agent's end is counted but discarded, since it does not belong to a later agent with the same id. An agent
     whose first observation is its final one never acts, and receives no slot. Each possible agent has a home slot, used
     whenever that slot is free; other agents receive the lowest free slot.
 
     Args:
         world_id: Name of the worlds in messages.
-        worlds: Identical worlds, W of them.
+        worlds: The W identical worlds.
         seeds: Seeds of episodes, determined by the world's index and the episode's number.
         mapping: Mapping from agents to policies.
         spaces: For each policy, the id of one of its agents, and the spaces that all its agents share.

@@ -88,7 +88,7 @@ class Distribution(ABC):
     Every method returns one number per distribution, summed over the dimensions of an action.
 
     Attributes:
-        outputs: Parameters of the distributions, [..., K]; the leading dimensions are the batch's.
+        outputs: Parameters of the distributions, [..., K]; the leading dimensions form the batch.
     """
 
     outputs: Tensor

@@ -80,7 +80,7 @@ def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
 
 
 class DeterministicBoxActions(ActionSpace):
-    """Action space in which network outputs [..., D] are the actions themselves, rescaled to [-1, 1].
+    """Action space in which network outputs [..., D] are the actions themselves, on a scale from -1 to 1.
 
     Args:
         scale: Map between [-1, 1] and the finite bounds of the env's action space.

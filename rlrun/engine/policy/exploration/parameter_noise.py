@@ -118,7 +118,7 @@ class NoisyPart:
 
 
 class LearnedNoise(ParameterNoise):
-    """Parameter noise of noisy networks (NoisyNet), whose scale is learned; redrawn for every fragment of T steps.
+    """Parameter noise with a learned scale, for noisy networks (NoisyNet); redrawn for every fragment of T steps.
 
     Args:
         parts: The noisy layers.
@@ -166,8 +166,8 @@ class AdaptiveNoise(ParameterNoise):
     """Gaussian parameter noise with an adaptive scale, redrawn when an episode starts in the worker's first env slot.
 
     After every fragment, the standard deviation adapts so that the noise changes the policy by a target amount. The
-    change is the KL divergence between the softmax policies of the unperturbed and the perturbed network's values. The
-    target is the KL divergence between the greedy and the epsilon-greedy policy.
+    change is the KL divergence between two softmax policies, computed from the action values of the unperturbed and the
+    perturbed network. The target is the KL divergence between the greedy and the epsilon-greedy policy.
 
     Args:
         num_actions: Number of actions.

@@ -83,7 +83,7 @@ class ServerConnection:
 
     Args:
         server: The server.
-        client: The client.
+        client: The group of envs that is the client.
         behaviors: The client's policies by name, which know the versions of their weights.
 
     Attributes:
@@ -152,11 +152,11 @@ class ServedNetwork:
     sends only the entries that have changed since the server's last answer, such as the zeros of a new episode.
 
     Args:
-        key: The network.
+        key: Identity of the network on the server.
         state_size: Size of the recurrent state per env slot.
 
     Attributes:
-        key: The network.
+        key: Identity of the network on the server.
         state_size: Size of the recurrent state per env slot.
         version: Version of the weights used for the last answer; -1 before the first answer.
     """

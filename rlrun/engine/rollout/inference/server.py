@@ -213,7 +213,7 @@ class InferenceServer:
         """Receives new weights, which take effect between two forward passes.
 
         Args:
-            told: Number of the message, and the message; calls may arrive out of order.
+            told: Sequence number of the message, and the message itself; calls may arrive out of order.
         """
         number, orders = told
         about = tuple(orders.weights)

@@ -301,8 +301,8 @@ def saved_training(
         path: Path of the checkpoint, for messages.
         trained_by: Class of which the saved algorithms must be instances.
         trust: Whether to allow a checkpoint that names code or files outside the list of harmless ones.
-        env: Replacement of the saved env; None for the saved env.
-        eval_env: Replacement of the saved evaluation env; None for the saved one.
+        env: Replacement for the saved env; None for the saved env.
+        eval_env: Replacement for the saved evaluation env; None for the saved one.
 
     Raises:
         CheckpointRefused: The checkpoint names code or files outside that list, and `trust` is False.

@@ -123,16 +123,16 @@ def continue_command(
     trust: bool,
     quiet: bool,
 ) -> None:
-    """Continues the runs of a command whose process has died, in the replacement that the parent process started.
+    """Continues a command's runs after its process has died, in the replacement started by the parent process.
 
     The specs of `rlrun train` are not read again, since they may have changed.
 
     Args:
         runs: Directories of the runs, in order.
         executor: Passed to `rlrun.experiments.launch.run.continue_runs`, as are `address` and `wait_for_nodes_s`.
-        address: The cluster to join, or None.
+        address: Address of the cluster to join, or None.
         wait_for_nodes_s: Seconds to wait for nodes, or None.
-        progress: The user's choice of a progress display, or None.
+        progress: Progress display that the user has chosen, or None.
         retry_failed: Whether failed trials are resumed too.
         eager: Whether compiled updates may run uncompiled.
         trust: Whether the code, files and services that the runs name may be used.

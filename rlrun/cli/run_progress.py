@@ -110,7 +110,7 @@ class RunProgress:
 
     @property
     def starts_ray(self) -> bool:
-        """Whether the run still waits for Ray to start: resources are unknown, and no trial has started."""
+        """Whether the run is still waiting for Ray to start: resources are unknown, and no trial has started."""
         is_ready = not self.uses_ray or self.resources is not None
         return not is_ready and all(trial.status == "PENDING" for trial in list(self.trials.values()))
 

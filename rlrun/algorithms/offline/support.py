@@ -25,7 +25,7 @@ def support_statistics(values: Tensor, actions: Tensor, recorded: Tensor, valid:
     Args:
         values: Q values of the actor's actions, [S, L].
         actions: The actor's actions, [S, L, D].
-        recorded: Actions recorded in the minibatch, whose minima and maxima are the range, [S, L, D].
+        recorded: The minibatch's recorded actions, [S, L, D]; their minima and maxima are the recorded range.
         valid: Mask of the valid steps, [S, L].
     """
     actions = actions.detach()

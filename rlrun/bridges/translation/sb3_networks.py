@@ -127,8 +127,8 @@ class Sb3Policy:
         settings: Settings of the network, by dotted path in the config.
         sees_image: Whether the first layer is an image encoder.
         online: Parameters by name.
-        target: Parameters of the target network by name, if they differ from `online`; {} if there is no target
-            network.
+        target: Parameters of the target networks by name; networks without a target copy are left out, and the dict is
+            empty if no network has one.
     """
 
     algorithm: str

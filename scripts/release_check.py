@@ -26,15 +26,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "rlrun", "configs", "docs")
-"""What distributions are made of; `rlrun/configs` and `rlrun/docs` are links to the folders above."""
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "rlrun", "configs", "docs", "examples")
+"""What distributions are made of; `rlrun/configs`, `rlrun/docs` and `rlrun/examples` are links to folders above."""
 
 COMMANDS = (
     "--version",
     "examples cartpole",
+    "examples --copy lab",
     "docs running",
     "train cartpole/ppo --set stop.env_steps=500 --executor local",
     "report cartpole-ppo -o report.html",
+    "train lab/room_awr.yaml --set stop.env_steps=500 --executor local",
 )
 """Commands of rlrun that are tried in an empty folder, one after another."""
 

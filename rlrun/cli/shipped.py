@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,8 @@ def docs(page: str | None) -> None:
         heads = {name: file.read_text(encoding="utf-8").partition("\n")[0] for name, file in pages.items()}
         rows = [[name, head.removeprefix("#").strip()] for name, head in heads.items()]
         listed = [{"page": name, "title": title} for name, title in rows]
-        text = f"{_folder()}\n\n{table(['page', 'title'], rows, stdout_width())}"
-        print_result({"folder": str(_folder()), "pages": listed}, text)
+        text = f"{_folder('docs')}\n\n{table(['page', 'title'], rows, stdout_width())}"
+        print_result({"folder": str(_folder("docs")), "pages": listed}, text)
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
@@ -97,30 +98,44 @@ def docs(page: str | None) -> None:
     print_result({"page": name, "text": text}, text)
 
 
-def _folder() -> Path:
-    """Folder of the documentation pages, in the checkout or in the installed package."""
-    return (Path(__file__).parents[1] / "docs").resolve()
+def _folder(name: str) -> Path:
+    """Folder that the package holds or, in a checkout, links to: `docs` or `examples`."""
+    return (Path(__file__).parents[1] / name).resolve()
 
 
 def _pages() -> dict[str, Path]:
     """Documentation pages by name, pages in subfolders last."""
-    folder = _folder()
+    folder = _folder("docs")
     files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.relative_to(folder).parts), file))
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
 
 
 @click.command()
 @click.argument("text", required=False)
+@click.option(
+    "--copy",
+    "copied_to",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Copy the examples of custom algorithms and envs to a new folder instead.",
+)
 @json_option("the specs")
-def examples(text: str | None) -> None:
-    """List the specs that ship with rlrun.
+def examples(text: str | None, copied_to: Path | None) -> None:
+    """List the specs that ship with rlrun, or copy examples to edit.
 
     Each spec is listed with its algorithm, its env and the targets that it must
     reach. With TEXT, only specs with TEXT in one of the columns are listed.
     `rlrun train cartpole/ppo` trains one of them.
+
+    `rlrun examples --copy FOLDER` copies the examples that the documentation
+    explains: custom algorithms, envs and networks, and job scripts. Its README.md
+    lists them.
     """
     from rlrun.experiments.spec.load import shipped_configs
 
+    if copied_to is not None:
+        _copy_examples(copied_to, text)
+        return
     found = [row for path in shipped_configs() for row in _rows(path)]
     wanted = (text or "").lower()
     found = [row for row in found if any(wanted in str(value).lower() for value in row.values())]
@@ -128,7 +143,25 @@ def examples(text: str | None) -> None:
         echo(f"No spec matches '{text}'; `rlrun examples` lists all.", err=True)
         return
     headings = list(found[0]) if found else []
-    print_result({"specs": found}, table(headings, [list(row.values()) for row in found], stdout_width()))
+    listed = table(headings, [list(row.values()) for row in found], stdout_width())
+    folder = str(_folder("examples"))
+    if text is None:
+        listed += f"\n\nMore, with custom algorithms and envs: {folder} (to copy them: rlrun examples --copy FOLDER)"
+    print_result({"examples": folder, "specs": found}, listed)
+
+
+def _copy_examples(folder: Path, text: str | None) -> None:
+    """Copies the folder `examples` to a folder that does not exist yet."""
+    from rlrun.engine.messages.errors import UsageError
+
+    if text is not None:
+        raise click.UsageError(f"--copy copies all examples; leave out '{text}'")
+    try:
+        shutil.copytree(_folder("examples"), folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    except FileExistsError:
+        raise UsageError(f"{folder} exists; name a new folder") from None
+    readme = folder / "README.md"
+    print_result({"folder": str(folder), "readme": str(readme)}, f"Wrote {folder}. {readme} lists the examples.")
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

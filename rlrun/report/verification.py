@@ -7,6 +7,7 @@ for the final weights, together with the spec, code, packages and machine on whi
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import platform
 import sys
@@ -242,5 +243,11 @@ def _version(module: str) -> str:
 def _code_digest() -> str:
     """Digest of rlrun's own code, Python and C."""
     package = Path(__file__).resolve().parents[1]
-    files = sorted(path for pattern in ("*.py", "*.c") for path in package.rglob(pattern))
-    return _digest(part for path in files for part in (str(path.relative_to(package)).encode(), path.read_bytes()))
+    parts = ((name.encode(), (package / name).read_bytes()) for name in code_files(package))
+    return _digest(itertools.chain.from_iterable(parts))
+
+
+def code_files(package: Path) -> list[str]:
+    """Paths of the Python and C files in rlrun's folder, without `examples/`, which a checkout only links to."""
+    files = sorted(path.relative_to(package) for pattern in ("*.py", "*.c") for path in package.rglob(pattern))
+    return [str(path) for path in files if path.parts[0] != "examples"]

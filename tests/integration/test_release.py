@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -10,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from rlrun.experiments.spec.load import shipped_configs
+from rlrun.report.verification import code_files
+from scripts.docs_site.page import FENCED
+from scripts.docs_site.places import LINK
 from scripts.release_check import ROOT, build, demand_tag, install, run_commands
+from tests.files import files
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +25,13 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return build(tmp_path_factory.mktemp("dist"))
 
 
-def test_sdist_and_wheel_hold_the_shipped_specs_the_documentation_and_names_of_other_libraries(
+def test_sdist_and_wheel_hold_the_shipped_specs_the_documentation_the_examples_and_names_of_other_libraries(
     release: tuple[Path, Path],
 ) -> None:
     sdist, wheel = release
     expected = {f"rlrun/configs/{path.parent.name}/{path.name}" for path in shipped_configs()}
     expected |= {f"rlrun/{page.relative_to(ROOT)}" for page in (ROOT / "docs").rglob("*.md")}
+    expected |= {f"rlrun/examples/{name}" for name in files(ROOT / "examples") if "__pycache__" not in name}
     expected |= {
         "rlrun/engine/messages/foreign_names.yaml",
         "rlrun/engine/kernels/kernels.c",
@@ -34,6 +41,32 @@ def test_sdist_and_wheel_hold_the_shipped_specs_the_documentation_and_names_of_o
     with tarfile.open(sdist) as archive:
         top = sdist.name.removesuffix(".tar.gz")
         assert expected <= {member.name.removeprefix(f"{top}/") for member in archive if member.isfile()}
+
+
+OF_THE_REPOSITORY = ("README.md", "CONTRIBUTING.md", "benchmarks/", "scripts/", "tests/")
+"""What pages link to and no distribution holds: material for contributors."""
+
+
+def links(page: Path) -> set[str]:
+    """Files and folders of the repository that a page links to."""
+    text = "".join(FENCED.split(page.read_text())[::2])
+    found = {link.partition("#")[0] for link in LINK.findall(text) if not re.match(r"\w+:|#", link)}
+    return {os.path.relpath(page.parent / link, ROOT) for link in found}
+
+
+def test_what_the_shipped_pages_link_to_is_in_the_wheel(release: tuple[Path, Path]) -> None:
+    held = {Path(name) for name in zipfile.ZipFile(release[1]).namelist()}
+    held |= {folder for path in held for folder in path.parents}
+    pages = [page for folder in ("docs", "examples") for page in (ROOT / folder).rglob("*.[mi]*")]
+    linked = {link for page in pages for link in links(page) if not link.startswith(OF_THE_REPOSITORY)}
+    assert {"docs/images/slots.svg", "examples/my_lab/awr.py", "configs/worlds", "rlrun/algorithms/ppo.py"} <= linked
+    assert [link for link in sorted(linked) if Path("rlrun", link.removeprefix("rlrun/")) not in held] == []
+
+
+def test_a_wheel_and_a_checkout_have_the_same_code(release: tuple[Path, Path], tmp_path: Path) -> None:
+    wheel = zipfile.ZipFile(release[1])
+    wheel.extractall(tmp_path, [name for name in wheel.namelist() if name.endswith((".py", ".c"))])
+    assert code_files(tmp_path / "rlrun") == code_files(ROOT / "rlrun")
 
 
 @pytest.mark.regress  # so does `make release-check`
@@ -47,6 +80,7 @@ def test_an_installed_wheel_trains_reports_and_shows_specs_and_pages_in_an_empty
     # Without a commit, so it was not the checkout that ran.
     assert printed["--version"] == f"rlrun {importlib.metadata.version('rlrun')}\n"
     assert "cartpole/ppo" in printed["examples cartpole"]
+    assert (empty / "lab" / "my_lab" / "awr.py").is_file()
     assert printed["docs running"].startswith("# ")
     assert (empty / "report.html").read_text().startswith("<!doctype html>")
 

@@ -62,8 +62,8 @@ def check(target: str, steps: int, seed: int) -> None:
 
     ENV is an id or package.module:factory; with a spec FILE, each env in it is
     checked. A multi-agent world is `{world: package.module:factory}` or
-    `{pettingzoo: MODULE}`; for a World class or a PettingZoo module, the
-    name alone is enough.
+    `{pettingzoo: MODULE}`; for a class of a World or of PettingZoo, or a
+    PettingZoo module, the name alone is enough.
 
     Checks spaces, observations, rewards, episode ends and seeds, and whether
     replaying the actions leads to the same state. Also shows the env's speed, how

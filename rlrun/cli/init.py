@@ -42,7 +42,7 @@ def init(algorithm: str | None, env: str | None) -> None:
     """Write a commented spec to the current folder.
 
     If rlrun ships a spec for ALGORITHM and ENV, that spec is written. ENV is an id, or
-    the name of a World class or a PettingZoo module. For a multi-agent world with
+    the name of a class of a World or of PettingZoo, or a PettingZoo module. For a multi-agent world with
     arguments, give a YAML mapping: '{pettingzoo: MODULE, kwargs: {...}}'. The env is created
     once; if ALGORITHM cannot learn in it, no spec is written. The first line of the
     spec points editors to a schema; create it with

@@ -217,18 +217,20 @@ def env_written(text: str) -> Any:
 def env_named(target: str) -> str:
     """Converts an env typed on the command line to the YAML for `env` in a spec.
 
-    A multi-agent world becomes ``{world: NAME}``, and a PettingZoo module ``{pettingzoo: NAME}``; other names are
-    unchanged.
+    A multi-agent world, also a class of PettingZoo, becomes ``{world: NAME}``, and a PettingZoo module
+    ``{pettingzoo: NAME}``; other names are unchanged.
     """
     from rlrun.engine.settings.registry import load_object
     from rlrun.engine.worlds.make_worlds import takes_num_worlds
+    from rlrun.engine.worlds.user_objects import is_pettingzoo
     from rlrun.engine.worlds.world import World
 
     module, _, name = target.partition(":")
     if module.replace(".", "").isidentifier():
         if name.isidentifier():
             made = load_object(target, "env factory")
-            if (isinstance(made, type) and issubclass(made, World)) or takes_num_worlds(made):
+            is_world = isinstance(made, type) and (issubclass(made, World) or is_pettingzoo(made))
+            if is_world or takes_num_worlds(made):
                 return f"{{world: {target}}}"
         elif "." in module and not name and find_spec(module.partition(".")[0]):
             return f"{{pettingzoo: {target}}}"

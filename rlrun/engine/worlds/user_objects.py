@@ -53,7 +53,7 @@ def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[d
     Raises:
         SpecError: The object is not an env and does not create one.
     """
-    if isinstance(found, gymnasium.Env | VectorEnv | World) or _is_pettingzoo(type(found)):
+    if isinstance(found, gymnasium.Env | VectorEnv | World) or is_pettingzoo(type(found)):
         return _named_instance(found, kwargs)
     if not callable(found):
         kind = type(found).__name__
@@ -62,7 +62,7 @@ def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[d
     name = import_name(found)
     title = name or f"<{_title(found)}>"
     if isinstance(found, type):
-        is_world = issubclass(found, World) or _is_pettingzoo(found) or takes_num_worlds(found)
+        is_world = issubclass(found, World) or is_pettingzoo(found) or takes_num_worlds(found)
         if not is_world and not issubclass(found, gymnasium.Env | VectorEnv):
             reason = (
                 f"the class {found.__name__} is not an env: derive it from gymnasium.Env, PettingZoo's "
@@ -77,7 +77,7 @@ def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[d
 def _makes_world(function: Callable[..., Any], title: str, kwargs: Mapping[str, Any]) -> bool:
     """Whether a function creates a multi-agent world; calls it once."""
     made = made_by(function, title, kwargs, _OFFERED, "to inspect its env")
-    is_world = isinstance(made, World) or _is_pettingzoo(type(made))
+    is_world = isinstance(made, World) or is_pettingzoo(type(made))
     if is_world or isinstance(made, gymnasium.Env):  # anything else is refused when the first env is created
         close_or_warn(made.close, title, "before any episode")
     return is_world
@@ -90,7 +90,7 @@ def _named_instance(env: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, str]
         UsageError: Keyword arguments are given.
     """
     base = env.unwrapped
-    title = f"<{base if _is_pettingzoo(type(base)) else _title(type(base))}>"
+    title = f"<{base if is_pettingzoo(type(base)) else _title(type(base))}>"
     if kwargs:
         raise UsageError(f"env {title} is already an instance: pass kwargs to its constructor instead")
     if isinstance(env, VectorEnv):
@@ -108,7 +108,7 @@ def _title(found: object) -> str:
     return name.strip("<>")
 
 
-def _is_pettingzoo(kind: type) -> bool:
+def is_pettingzoo(kind: type) -> bool:
     """Whether a class is one of PettingZoo's envs, without importing PettingZoo for other classes."""
     if not any(base.__module__.partition(".")[0] == "pettingzoo" for base in kind.__mro__):
         return False

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rlrun as rlrun_api
-from rlrun.cli.targets import checkpoint_named, evaluation_env, read_next, run_named
+from rlrun.cli.targets import checkpoint_named, env_named, evaluation_env, read_next, run_named
 from rlrun.engine.checkpoint.format import Content, read_checkpoint
 from rlrun.engine.checkpoint.store import CheckpointStore
 from rlrun.engine.messages.errors import CheckpointError, UsageError
@@ -367,3 +367,17 @@ def test_the_best_is_that_of_evaluations_where_there_are_any_and_commands_say_so
     runs = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)["runs"]
     (found,) = [run for run in runs if run["best"] == 500]
     assert (found["judged_by"], found["best_return"]) == ("evaluation/episode_return_mean", 174.7)
+
+
+@pytest.mark.parametrize(
+    ("target", "written"),
+    [
+        ("CartPole-v1", "CartPole-v1"),
+        ("rlrun.toys:CartPoles", "{world: rlrun.toys:CartPoles}"),
+        ("mpe2.simple_spread.simple_spread:raw_env", "{world: mpe2.simple_spread.simple_spread:raw_env}"),
+        ("mpe2.simple_spread_v3", "{pettingzoo: mpe2.simple_spread_v3}"),
+        ("rlrun.toys:ConstantReward", "rlrun.toys:ConstantReward"),
+    ],
+)
+def test_worlds_are_known_by_their_names(target: str, written: str) -> None:
+    assert env_named(target) == written

@@ -29,7 +29,7 @@ def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple
         >>> from rlrun.engine.algorithm_config import AlgorithmConfig
         >>> env, config = with_preset({"id": "ALE/Pong-v5", "preset": "atari"}, {"lr": 1e-4}, AlgorithmConfig)
         >>> env["evaluation_kwargs"], config
-        ({'episodic_life': False}, {'clip_rewards': 1, 'lr': 0.0001, 'model': {'conv': 'nature'}})
+        ({'episodic_life': False}, {'clip_rewards': 1, 'model': {'conv': 'nature'}, 'lr': 0.0001})
     """
     if not (isinstance(env, Mapping) and env.get("preset") == "atari" and isinstance(config, Mapping)):
         return env, config

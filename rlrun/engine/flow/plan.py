@@ -37,7 +37,7 @@ def plan_text(plan: Plan) -> str:
         │  -> filter(bool)
         └─ copy 1 of #1
            -> str
-           -> (goes no further)
+           -> (ends here)
     """
     return "\n".join(_lines(plan, {}))
 

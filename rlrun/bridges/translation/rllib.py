@@ -183,6 +183,8 @@ def _translate_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) ->
 
 
 GRID = "grid_search"
+SETTINGS_OF_POLICIES = ("config", "multiagent", "policies")
+"""Location of settings that the experiment of one policy contains, and grids in them."""
 
 
 def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]], TranslatedEntry]) -> TranslatedEntry:
@@ -218,7 +220,7 @@ def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]]
 
 
 def _grids(data: Any, location: Location) -> Iterator[tuple[Location, list[Any]]]:
-    if not isinstance(data, Mapping):
+    if not isinstance(data, Mapping) or location == SETTINGS_OF_POLICIES:
         return
     if data.keys() == {GRID}:
         values = data[GRID]

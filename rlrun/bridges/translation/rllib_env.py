@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlrun.bridges.translation.entry import RUN, TranslatedEntry, Untranslatable
+from rlrun.bridges.translation.entry import TranslatedEntry, Untranslatable
 from rlrun.bridges.translation.foreign_settings import ForeignSettings
 from rlrun.bridges.translation.meanings import Impact
 from rlrun.bridges.translation.old_envs import PresentEnv, has_continuous_actions, present_env
+from rlrun.bridges.translation.rllib_policies import translate_policies
 from rlrun.bridges.translation.rllib_settings.units import OFFLINE, TEAMS
 from rlrun.engine.messages.explain import Location, shown
-
-LOCAL = ("use_local_critic", False)
-"""Setting of MADDPG's policies that has the fixed value False in rlrun, and is skipped."""
-
-UNIT = "count_steps_by"
-"""Setting of RLlib's `multiagent`: the unit of `train_batch_size`, `env_steps` (the default) or `agent_steps`."""
 
 
 def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
@@ -75,7 +70,7 @@ def _translate_env_id(
         result.put("env.world", found, place)
         if not present.is_world:
             result.tell(place, "env", "rlrun needs a World or a PettingZoo class (docs/multi_agent.md)")
-        _translate_policies(result, config, foreign)
+        translate_policies(result, config, foreign)
     elif is_unknown and "-v" not in name:
         raise Untranslatable(
             place,
@@ -129,63 +124,3 @@ def _translate_limit(result: TranslatedEntry, present: PresentEnv, place: Locati
                 else "rlrun truncates episodes at their limit"
             )
             result.tell(("config", key), key, text, Impact.SLIGHT if is_soft else Impact.NONE)
-
-
-def _translate_policies(result: TranslatedEntry, config: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates the policies of a world; a team has one for all of its agents."""
-    many, place = config.get("multiagent") or {}, ("config", "multiagent")
-    policies = many.get("policies", many.get("policy_graphs")) or {}
-    written = {str(policy): None for policy in policies} if isinstance(policies, list) else policies
-    is_team = foreign.algorithm in TEAMS
-    for policy, own in written.items():
-        if _changes(own, is_team=is_team):
-            text = "settings of individual policies are not supported"
-            result.tell(place, f"multiagent.policies.{policy}", text, Impact.LEARNING)
-    if not is_team:
-        result.policies += map(str, written)
-        _translate_mapping(result, many, place)
-        if UNIT in many or not foreign.has("replay"):
-            _tell_unit_of_batches(result, many, place)
-    elif written:
-        result.tell(place, "multiagent.policies", "rlrun uses one policy for all agents of a team", Impact.NONE)
-
-
-def _changes(own: Any, *, is_team: bool) -> dict[str, Any]:
-    """Settings of a policy that differ from those of the experiment, except those that make it a member of a team."""
-    changes = own[3] if isinstance(own, list) and len(own) == 4 else (own or {}).get("config") if own else {}
-    if is_team:
-        return {key: value for key, value in (changes or {}).items() if key != "agent_id" and (key, value) != LOCAL}
-    return changes or {}
-
-
-def _translate_mapping(result: TranslatedEntry, many: Mapping[str, Any], place: Location) -> None:
-    """Translates the mapping of agents to policies, and the list of policies that learn."""
-    mapping = many.get("policy_mapping_fn")
-    function = mapping.get("type") if isinstance(mapping, Mapping) else mapping
-    module, _, made = str(function).rpartition(".")
-    if function and made.isidentifier() and module.replace(".", "").isidentifier():
-        result.put("mapping", f"{module}:{made}", place, "policy_mapping_fn")
-        result.tell(place, "policy_mapping_fn", "rlrun calls the function with the agent and the episode number")
-    elif function:
-        text = (
-            f"{shown(function)} is not a function's name, package.module.function; in a spec, `mapping` can also map "
-            "patterns of agent ids to policies"
-        )
-        result.tell(place, "multiagent.policy_mapping_fn", text, Impact.LEARNING)
-    if many.get("policies_to_train"):
-        result.put("train", many["policies_to_train"], place, "policies_to_train")
-    for key in sorted(many.keys() - {"policies", "policy_graphs", "policy_mapping_fn", "policies_to_train", UNIT}):
-        result.tell(place, f"multiagent.{key}", "rlrun has no counterpart", Impact.SLIGHT)
-
-
-def _tell_unit_of_batches(result: TranslatedEntry, many: Mapping[str, Any], place: Location) -> None:
-    """Remarks that RLlib and rlrun count different steps for `train_batch_size`."""
-    counted, factor = "the steps of the world", "the number of the policy's agents"
-    if many.get(UNIT) == "agent_steps":
-        counted, factor = "the steps of all agents", "the policy's share of the agents"
-    text = (
-        f"RLlib counted {counted} in a batch, and rlrun counts the steps of the policy's agents: for batches of the "
-        f"same length, multiply train_batch_size by {factor}"
-    )
-    key = f"multiagent.{UNIT}"
-    result.tell(place if many else RUN, key if UNIT in many else f"{key} (RLlib's default)", text)

@@ -10,8 +10,8 @@ from typing import Any
 from rlrun.bridges.translation.entry import RUN, Origin, TranslatedEntry, Untranslatable, nested
 from rlrun.bridges.translation.meanings import HEADINGS, Impact, Remark, in_order
 from rlrun.bridges.translation.rllib import translate_entry
+from rlrun.bridges.translation.rllib_policies import entry_of_policy, own_settings, with_policies
 from rlrun.bridges.translation.zoo import translate_zoo_entry, zoo_entry
-from rlrun.engine.algorithm_config import SAMPLING
 from rlrun.engine.messages.explain import Location
 from rlrun.engine.settings.commented_yaml import flow_yaml
 
@@ -110,10 +110,24 @@ def translate_rllib(
     for name, entry in data.items():
         try:
             named = entry if env is None else {**entry, "env": env}
-            entries[name] = with_policies(translate_entry(named, version))
+            entries[name] = _translate_experiment(named, version)
         except Untranslatable as refusal:
             raise Untranslatable((name, *refusal.location), str(refusal)) from None
     return Translation("rllib", entries)
+
+
+def _translate_experiment(entry: Mapping[str, Any], version: tuple[int, ...] | None) -> TranslatedEntry:
+    """Translates an RLlib experiment: once, and again with the settings of each policy that has any."""
+    translated = translate_entry(entry, version)
+    if not translated.policies:
+        return translated
+    known = translated.source.version
+    by_policy = {
+        policy: (own, translate_entry(entry_of_policy(entry, own), known))
+        for policy, own in own_settings(entry["config"]).items()
+        if own.settings
+    }
+    return with_policies(translated, by_policy)
 
 
 def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
@@ -134,22 +148,6 @@ def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
         raise Untranslatable((key, *refusal.location), str(refusal)) from None
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
     return Translation("sb3", {key: entry}, {key: name})
-
-
-def with_policies(entry: TranslatedEntry) -> TranslatedEntry:
-    """Moves the algorithm of a multi-agent spec entry, and all its settings except sampling settings, into each policy.
-
-    Single-agent entries are unchanged.
-    """
-    if not entry.policies:
-        return entry
-    result = TranslatedEntry(entry.source, remarks=entry.remarks)
-    for path, value in entry.values.items():
-        first, _, rest = path.partition(".")
-        is_shared = first not in ("algorithm", "config") or (first == "config" and rest.partition(".")[0] in SAMPLING)
-        for place in [path] if is_shared else [f"policies.{policy}.{path}" for policy in entry.policies]:
-            result.put(place, value, *entry.origins[path])
-    return result
 
 
 def text_of(translation: Translation, file: str, line_of: LineOf) -> str:

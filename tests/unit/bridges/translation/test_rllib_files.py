@@ -273,6 +273,33 @@ def test_policies_of_a_world_have_the_settings_of_the_experiment() -> None:
     assert "lr" not in spec["config"]
 
 
+OWN = (
+    "a:\n  run: %s\n  env: lab.Chase\n  config:\n    lr: 0.1\n    model: {fcnet_hiddens: [8], fcnet_activation: relu}\n"
+    "    num_workers: 0\n    multiagent:\n      policies:\n        p0: {config: {%s}}\n"
+    "        p1: [null, null, null, {gamma: {grid_search: [0.5, 0.9]}}]\n        p2:\n"
+)
+
+
+def test_policies_with_settings_of_their_own_keep_them() -> None:
+    written = OWN % ("PPO", "lr: {grid_search: [0.2, 0.3]}, model: {fcnet_hiddens: [4, 4]}")
+    policies = spec_of(written)["policies"]
+    shared = policies["p2"]["config"]
+    assert (shared["lr"], shared["model"]["hiddens"]) == (0.1, [8])
+    p0 = policies["p0"]["config"]
+    assert p0 == {**shared, "lr": {"grid_search": [0.2, 0.3]}, "model": {**shared["model"], "hiddens": [4, 4]}}
+    assert policies["p1"]["config"] == {**shared, "gamma": {"grid_search": [0.5, 0.9]}}
+    lines = [line.strip().partition("  # line ") for line in text_of(written).splitlines()]
+    places = sorted((text.partition(":")[0], int(line)) for text, _, line in lines if line.isdecimal())
+    assert [line for key, line in places if key == "lr"] == [5, 5, 10]
+    assert ("gamma", 11) in places
+
+
+def test_settings_of_a_policy_that_all_share_or_that_are_unknown_are_refused(wording) -> None:
+    assert problems(OWN % ("PPO", "num_workers: 2")) == wording("num_workers")
+    assert problems(OWN % ("PPO", "gama: 0.5")) == wording("gama", "gamma")
+    assert problems(OWN.replace("{%s}", "%s") % ("PPO", "5")) == wording("5")
+
+
 WORLD = "a: {run: %s, env: lab.Chase, config: {multiagent: {policies: {p0: , p1: }, %s}}}"
 
 

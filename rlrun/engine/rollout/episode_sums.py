@@ -149,3 +149,12 @@ def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
     numbers = ((str(name), finite_number(value)) for name, value in info.items())
     found = ((name, number) for name, number in numbers if number is not None)
     return dict(islice(found, MOST_INFO_NUMBERS + 1))
+
+
+def too_many_numbers(left_out: str) -> str:
+    """Warning that infos contain more than `MOST_INFO_NUMBERS` numbers.
+
+    Args:
+        left_out: Name of the first number that does not become a metric.
+    """
+    return f"infos contain more than {MOST_INFO_NUMBERS:,} numbers: {left_out!r} and later ones do not become metrics"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,7 @@ from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.endless_episodes import EpisodeWatchdog
-from rlrun.engine.rollout.episode_sums import MOST_INFO_NUMBERS, numbers_in
+from rlrun.engine.rollout.episode_sums import MOST_INFO_NUMBERS, numbers_in, too_many_numbers
 from rlrun.engine.settings.metric import is_name
 from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.worlds.make import make_vector_world
@@ -368,13 +369,16 @@ def numbers_by_name(infos: Iterable[Mapping[str, float]]) -> dict[str, list[floa
 
     Args:
         infos: Numbers of each episode's info by name.
+
+    Warns:
+        UserWarning: There are more names.
     """
     found: dict[str, list[float]] = {}
-    for info in infos:
-        for name, number in info.items():
-            if name in found or (is_name(name) and len(found) < MOST_INFO_NUMBERS):
-                found.setdefault(name, []).append(number)
-    return found
+    for name, number in ((name, info[name]) for info in infos for name in info if is_name(name)):
+        found.setdefault(name, []).append(number)
+    if len(found) > MOST_INFO_NUMBERS:
+        warnings.warn(too_many_numbers([*found][MOST_INFO_NUMBERS]), stacklevel=2)
+    return {name: found[name] for name in [*found][:MOST_INFO_NUMBERS]}
 
 
 def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, name: str) -> None:

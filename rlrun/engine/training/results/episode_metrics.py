@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 from rlrun.engine.functional.saved_numbers import as_count
-from rlrun.engine.rollout.episode_sums import MOST_INFO_NUMBERS
+from rlrun.engine.rollout.episode_sums import MOST_INFO_NUMBERS, too_many_numbers
 from rlrun.engine.rollout.evaluation import column_metric
 from rlrun.engine.rollout.rollout import Episode
 from rlrun.engine.settings.metric import MOST_NAME_CHARACTERS, is_name
@@ -63,11 +63,7 @@ class EpisodeMetrics:
         """Returns the names of the info entries reported as metrics, at most `MOST_INFO_NUMBERS`; warns beyond that."""
         names = list(dict.fromkeys(name for episode in self._last for name in episode.info))
         if len(names) > MOST_INFO_NUMBERS:
-            self._announce_once(
-                "number",
-                f"the info of the episodes' last steps contains more than {MOST_INFO_NUMBERS:,} numbers: only "
-                f"the first {MOST_INFO_NUMBERS:,} become metrics, and {names[MOST_INFO_NUMBERS]!r} is left out",
-            )
+            self._announce_once("number", too_many_numbers(names[MOST_INFO_NUMBERS]))
         return names[:MOST_INFO_NUMBERS]
 
     def _append(self, episode: Episode) -> None:

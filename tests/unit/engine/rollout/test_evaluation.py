@@ -13,7 +13,13 @@ from rlrun.engine.envs.env_watch import interrupt_requested
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout import endless_episodes, evaluation
-from rlrun.engine.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate, interval_gap
+from rlrun.engine.rollout.evaluation import (
+    EvaluationResult,
+    EvaluationSeeds,
+    evaluate,
+    interval_gap,
+    numbers_by_name,
+)
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.toys import CartPoles
 
@@ -244,6 +250,13 @@ def test_numbers_in_the_info_of_the_last_steps_are_collected_by_name() -> None:
     assert result.info_means == {"info/is_success": 1 - len(odd) / 9, "info/odd": pytest.approx(np.mean(odd))}
     assert result.rates.keys() == {"is_success"}
     assert result.to_dict()["infos"] == result.infos
+
+
+def test_numbers_beyond_the_first_thousand_are_left_out_with_a_warning(wording) -> None:
+    infos = [{f"{episode}/{number}": 1.0 for number in range(600)} for episode in range(2)]
+    with wording.warned(UserWarning, "1,000", "1/400"):
+        found = numbers_by_name(infos)
+    assert [*found] == [*infos[0], *[*infos[1]][:400]]
 
 
 class CountsSteps(CartPoles):

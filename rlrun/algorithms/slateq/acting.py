@@ -123,7 +123,7 @@ def choice_logits(coefficients: Any, items: Any) -> Any:
 
 
 class EpsilonGreedySlates(EpsilonGreedy):
-    """Epsilon-greedy exploration of slates: the best slate, or with probability `epsilon` a uniformly random one.
+    """Epsilon-greedy exploration of slates: the best slate or, with probability `epsilon`, a uniformly random one.
 
     Args:
         actions: Action space of the slates.

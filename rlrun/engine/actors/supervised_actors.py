@@ -200,7 +200,7 @@ class SupervisedActors:
         return self.answers([self.ask(index, method, *own, may_take_long=True) for index, own in asked])
 
     def shells(self) -> list[Any]:
-        """Returns Ray's handles of the actors, in the order of `indices`, for calls without supervision."""
+        """Returns Ray's handles to the actors, in the order of `indices`, for calls without supervision."""
         return [place.shell for place in self._places.values()]
 
     def forget(self) -> None:
@@ -360,13 +360,13 @@ class BroadcastValues:
         self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # each with its Ray reference
 
     def tell(self, method: str, value: Any, about: Hashable, shells: Iterable[Any]) -> None:
-        """Calls a method of the actors' objects with a value, which replaces the method's last value on this topic.
+        """Calls a method of each actor's object with a value, which replaces the previous value of the same topic.
 
         Args:
             method: Name of the method.
             value: Argument of the method; if it is the same object as last time, it is not stored again.
             about: Topic of the value, such as the name of a policy.
-            shells: Ray's handles of the actors; None for an actor between a failure and its restart.
+            shells: Ray handles to the actors; None for an actor that has failed and has not been restarted yet.
         """
         key = method, about
         if key not in self._values or self._values[key][0] is not value:

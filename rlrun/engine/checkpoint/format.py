@@ -92,7 +92,7 @@ class StagedCheckpoint:
             Final path of the checkpoint.
 
         Raises:
-            OutOfResources: The disk is full; the message gives path, needed space and free space. No files are left.
+            OutOfResources: The disk is full. The message gives the needed and the free space. No files are left.
             CheckpointError: The temporary files are gone.
         """
         with _removing_on_failure(self.partial), explained_full_disk(self.directory, lambda: self.size):
@@ -107,7 +107,7 @@ def write_checkpoint(directory: Path, content: Content) -> Path:
         The directory.
 
     Raises:
-        OutOfResources: The disk is full; the message gives path, needed space and free space. No files are left.
+        OutOfResources: The disk is full. The message gives the needed and the free space. No files are left.
         CheckpointError: The content cannot be stored, or the path exists and is not a checkpoint.
     """
     return stage_checkpoint(directory, content, dump_plain_yaml(content.spec)).commit()
@@ -122,7 +122,7 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
         spec: The content's spec as text from `dump_plain_yaml`.
 
     Raises:
-        OutOfResources: The disk is full; the message gives path, needed space and free space. No files are left.
+        OutOfResources: The disk is full. The message gives the needed and the free space. No files are left.
         CheckpointError: The content cannot be stored, or the path exists and is not a checkpoint.
     """
     directory = Path(directory)

@@ -85,7 +85,7 @@ def flag_of(message: Message, name: str) -> bool:
 
 
 def version_of(message: Message) -> int | None:
-    """Returns the version of the policy's weights in a message; None if it is missing.
+    """Returns the version of the policy's weights that a message states; None if it states none.
 
     Raises:
         MessageRefused: The version is not an integer.

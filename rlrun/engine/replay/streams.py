@@ -208,7 +208,7 @@ class Streams:
             generator: Random generator to sample with.
             number: Number of indices, S.
             times: Number of times that S indices are sampled, N.
-            ready: Mask of the indices that may be sampled, [num_indices]; must include some candidates.
+            ready: Mask of the indices that may be sampled, [num_indices]; at least one that can be drawn must be True.
 
         Returns:
             Sampled indices, [N * S].

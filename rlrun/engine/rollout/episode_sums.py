@@ -138,9 +138,10 @@ def sums_within_episodes(
 
 
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
-    """Extracts the finite numbers on the top level of an info dict as metrics, with keys converted to text.
+    """Extracts the finite numbers at the top level of an info dict as metrics, with keys converted to text.
 
-    At most `MOST_INFO_NUMBERS` + 1 numbers are returned: one more than allowed, so that the caller notices an excess.
+    At most `MOST_INFO_NUMBERS` + 1 numbers are returned: one more than allowed, so that the
+    caller can tell that there are too many.
 
     Examples:
         >>> numbers_in({"x": 1, 3: 2.5, "name": "a", "huge": 10**400})

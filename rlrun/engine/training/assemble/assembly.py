@@ -382,7 +382,7 @@ class _TraineeFactory:
 
 
 def goal_env(env: EnvConfig) -> GoalFunctions:
-    """Creates an env whose goal functions compute rewards for replaced goals, in hindsight experience replay (HER)."""
+    """Creates an env whose goal functions compute rewards for relabeled goals, in hindsight experience replay (HER)."""
     made: GoalFunctions = load_internal(PARTS["goals"])(env)
     return made
 

@@ -18,16 +18,16 @@ GRID = {"id": "rlrun.toys:MaskedGrid", "kwargs": {"size": 3}}
 MATCH = {"id": "rlrun.toys:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
 BEST_IN_GRID = -9 / 4
 COMMON = {"model": {"hiddens": [32]}, "compile": False, "num_envs_per_worker": 4}
-ON_POLICY = {**COMMON, "train_batch_size": 256, "min_env_steps_per_iteration": 1000}
+ON_POLICY = {**COMMON, "train_batch_size": 256, "min_env_steps_per_iteration": 500}
 OFF_POLICY = {
     **COMMON,
-    "min_env_steps_per_iteration": 1000,
-    "learning_starts": 1000,
-    "training_intensity": 0.05,
+    "min_env_steps_per_iteration": 500,
+    "learning_starts": 500,
+    "training_intensity": 0.1,
     "rollout_fragment_length": 8,
     "minibatch_size": 32,
 }
-Q = {**OFF_POLICY, "gamma": 0.9, "lr": 2e-3, "target_update_interval": 50, "epsilon": [[0, 1.0], [4000, 0.1]]}
+Q = {**OFF_POLICY, "gamma": 0.9, "lr": 2e-3, "target_update_interval": 50, "epsilon": [[0, 1.0], [2000, 0.1]]}
 PPO_LEARNS = {**ON_POLICY, "gamma": 0.9, "lr": 3e-3, "train_batch_size": 512, "minibatch_size": 128, "num_epochs": 4}
 
 LEARNS = {
@@ -38,11 +38,11 @@ LEARNS = {
 
 
 @pytest.mark.parametrize(("algorithm", "config"), LEARNS.values(), ids=LEARNS)
-def test_ten_thousand_env_steps_without_a_forbidden_action_lead_to_the_shortest_way(
+def test_four_thousand_env_steps_without_a_forbidden_action_lead_to_the_shortest_way(
     algorithm: Any, config: Any
 ) -> None:
     with Training(GRID, algorithm(**config), seed=1) as learning:
-        while learning.step()["env_steps"] < 10_000:
+        while learning.step()["env_steps"] < 4_000:
             pass
         likeliest, explored = learning.evaluate(100), learning.evaluate(100, actions="sampled")
     assert likeliest.mean == pytest.approx(BEST_IN_GRID, abs=0.5)
@@ -166,17 +166,9 @@ class Locks(gymnasium.Env):
 
 def test_ppo_learns_under_masks_of_several_choices_beside_other_observations() -> None:
     with Training(f"{__name__}:Locks", PPO(**PPO_LEARNS), seed=1) as learning:
-        while learning.step()["env_steps"] < 10_000:
+        while learning.step()["env_steps"] < 3_500:
             pass
         assert learning.evaluate(20).mean > 18.5  # 20 is the best; any allowed actions give about 12
-
-
-def test_a_recurrent_policy_takes_no_forbidden_action_either() -> None:
-    config = {"train_batch_size": 512, "num_epochs": 2, "compile": False, "model": {"core": "gru", "hiddens": [16]}}
-    with Training("rlrun.toys:MaskedGrid", PPO(**config), seed=1) as learning:  # which raises at one
-        while learning.step()["env_steps"] < 2_000:
-            pass
-        assert len(learning.evaluate(20).returns) == 20
 
 
 def test_act_takes_what_the_env_shows_and_returns_an_allowed_action() -> None:

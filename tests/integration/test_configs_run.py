@@ -8,15 +8,17 @@ import rlrun
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 ONE_EPISODE = ["evaluation.every=1000", "evaluation.episodes=1"]  # behind the last iteration
-SHORT_EPISODES = ["env.max_episode_steps=150"]  # one of Pong has 1,000 steps, each with a look at four images
+# An episode of Pong has 1,000 steps, each with a look at four images, and each emulator starts for half a second.
+SHORT_EPISODES = ["env.max_episode_steps=50"]
+TWO_ENVS = ["config.num_envs_per_worker=2"]
 
 
 @pytest.mark.parametrize("config", ["half_cheetah/ppo.yaml", "pong/ppo.yaml", "lunar_lander/ppo.yaml"])
 def test_two_iterations_of_a_long_config_run(config, tmp_path):
-    rows = 128 if config.startswith("pong") else 512  # of images
+    rows = 64 if config.startswith("pong") else 512  # of images
     short = ["stop.iteration=2", "config.compile=false", "config.num_epochs=1", f"config.train_batch_size={rows}"]
     short += ["config.min_env_steps_per_iteration=0", f"config.minibatch_size={rows // 2}"]
-    short += SHORT_EPISODES if config.startswith("pong") else []
+    short += [*SHORT_EPISODES, *TWO_ENVS] if config.startswith("pong") else []
     (trial,) = rlrun.run(CONFIGS / config, overrides=[*short, *ONE_EPISODE], runs_dir=tmp_path)
     assert trial.status == "TERMINATED"
     assert trial.last_result["iteration"] == 2
@@ -26,15 +28,15 @@ def test_two_iterations_of_a_long_config_run(config, tmp_path):
 
 @pytest.mark.parametrize("config", ["pong/impala.yaml", pytest.param("pong/appo.yaml", marks=pytest.mark.regress)])
 def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config, tmp_path):
-    short = ["stop.iteration=2", "config.num_workers=0", "config.num_epochs=1", "config.train_batch_size=160"]
+    short = ["stop.iteration=2", "config.num_workers=0", "config.num_epochs=1", "config.train_batch_size=40"]
     (trial,) = rlrun.run(
         CONFIGS / config,
-        overrides=[*short, "config.min_env_steps_per_iteration=160", *SHORT_EPISODES, "evaluation=null"],
+        overrides=[*short, "config.min_env_steps_per_iteration=40", *SHORT_EPISODES, *TWO_ENVS, "evaluation=null"],
         runs_dir=tmp_path,
     )
     assert trial.status == "TERMINATED"
     assert trial.last_result["iteration"] == 2
-    assert trial.last_result["env_steps"] == 320
+    assert trial.last_result["env_steps"] == 80
     assert trial.checkpoint is not None
 
 
@@ -64,7 +66,7 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     short = ["stop.iteration=2", "config.min_env_steps_per_iteration=200", "config.learning_starts=360"]
     (trial,) = rlrun.run(
         CONFIGS / "pong" / "dqn.yaml",
-        overrides=[*short, "config.replay.capacity=1000", *ONE_EPISODE],
+        overrides=[*short, "config.replay.capacity=1000", *SHORT_EPISODES, *ONE_EPISODE],
         runs_dir=tmp_path,
     )
     assert trial.status == "TERMINATED"
@@ -75,14 +77,15 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
 
 
 def test_two_iterations_of_dreamer_on_pictures_run_and_keep_one_of_what_it_imagines(tmp_path):
-    short = ["stop.iteration=2", "config.min_env_steps_per_iteration=200", "config.learning_starts=350"]
+    short = ["stop.iteration=2", "config.min_env_steps_per_iteration=100", "config.learning_starts=150"]
+    small = ["config.minibatch_size=2", "config.replay.length=8", "config.training_intensity=0.04"]
     (trial,) = rlrun.run(
         CONFIGS / "pendulum" / "dreamer_images.yaml",
-        overrides=[*short, "config.training_intensity=0.04", "env.max_episode_steps=60", *ONE_EPISODE],
+        overrides=[*short, *small, "env.max_episode_steps=40", *ONE_EPISODE],
         runs_dir=tmp_path,
     )
     assert trial.status == "TERMINATED"
-    assert trial.last_result["sgd_steps"] == int(0.04 * (trial.last_result["env_steps"] - 350))
+    assert trial.last_result["sgd_steps"] == int(0.04 * (trial.last_result["env_steps"] - 150))
     assert "data:image/png" in (trial.directory / "picture_default.svg").read_text()
 
 

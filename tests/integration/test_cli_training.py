@@ -233,10 +233,26 @@ def read_until(stream: Any, pattern: str, seconds: float) -> str:
     return text
 
 
+UNHURRIED = """
+import time
+from pathlib import Path
+
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+
+class Unhurried(CartPoleEnv):
+    def step(self, action):
+        if not Path(__file__).with_name("hurry").exists():
+            time.sleep(0.003)
+        return super().step(action)
+"""
+
+
 def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
-    # Many epochs without kernels: the run must not end before the signal comes.
-    slow = ["--set", "config.num_epochs=40", "--set", "config.compile=false"]
-    words = ["train", "-f", SPEC, "--set", "stop.env_steps=6_000", *slow, "--runs-dir", tmp_path]
+    (tmp_path / "unhurried.py").write_text(UNHURRIED)  # the run must not end before the signal comes
+    spec = tmp_path / "unhurried.yaml"
+    spec.write_text(SPEC.read_text().replace(" CartPole-v1", " {id: 'unhurried:Unhurried', max_episode_steps: 500}"))
+    words = ["train", "-f", spec, "--set", "stop.env_steps=6_000", "--runs-dir", tmp_path]
     process = subprocess.Popen([*COMMAND, *map(str, words)], stderr=subprocess.PIPE, env=ENVIRONMENT)
     assert process.stderr is not None
     with process:
@@ -246,6 +262,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
     assert process.returncode == 130, rest
     assert f"rlrun resume {tmp_path}/cartpole-ppo" in rest
     before = (tmp_path / "cartpole-ppo/000-seed=0/result.json").read_text().splitlines()
+    (tmp_path / "hurry").touch()
     result = rlrun("resume", "cartpole-ppo", "--runs-dir", tmp_path, "--json")
     assert result.exit_code == 0, result.stderr
     after = (tmp_path / "cartpole-ppo/000-seed=0/result.json").read_text().splitlines()

@@ -45,14 +45,6 @@ class Counted(CartPoleEnv):
             Path(__file__).with_name(f"{os.getpid()}.pid").touch()
         return super().step(action)
 """
-LOCAL = """
-import sys
-from click.testing import CliRunner
-from rlrun.cli.main import cli
-done = CliRunner().invoke(cli, ["profile", "-f", "tiny.yaml", "--set", "config.num_workers=0", "--seconds", "0.1"])
-sys.stderr.write(done.output)
-sys.exit(done.exit_code or ("ray" in sys.modules and 99))
-"""
 
 
 @pytest.fixture
@@ -111,14 +103,6 @@ def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, alg
     assert summed == pytest.approx(sum(sum(worker["phases"].values()) for worker in data["workers"]), abs=1e-4)
 
 
-def test_a_local_profile_imports_no_ray(spec: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LOCAL], capture_output=True, text=True, env=ENVIRONMENT, cwd=spec.parent
-    )
-    assert done.returncode == 0, done.stderr
-    assert "local worker" in done.stderr
-
-
 @pytest.mark.usefixtures("sigint_reaches_children")
 def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
     spec: Path, tmp_path_factory: pytest.TempPathFactory
@@ -126,8 +110,9 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
     world = tmp_path_factory.mktemp("world")
     (world / "counted.py").write_text(WORLD)
     spec.write_text(SPEC.format(algorithm="ppo", env="counted:Counted"))
+    words = ["profile", "-f", str(spec), "--seconds", "300", "--set", "config.num_workers=1"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "rlrun", "profile", "-f", str(spec), "--seconds", "300"],
+        [sys.executable, "-m", "rlrun", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -138,7 +123,7 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
     with process:
         told = iter(process.stderr.readline, "measuring for 300 s\n")
         assert list(told)[-1:] == ["starting and, if necessary, compiling (not measured)\n"]
-        while len(list(world.glob("*.pid"))) < 2:  # both workers have delivered
+        while not list(world.glob("*.pid")):  # the worker has delivered
             assert process.poll() is None
             time.sleep(0.05)
         children = descendants(process.pid)
@@ -146,7 +131,7 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
         stdout, stderr = process.communicate(timeout=800)
     assert process.returncode == 130, stderr
     assert "Interrupted: " in stderr
-    assert "worker 2 " in stdout
+    assert "worker 1 " in stdout
     assert "\npolicy lag: 0 " in stdout
     assert "\nremedy: " in stdout.partition("\npolicy lag: 0 ")[2]
     assert children

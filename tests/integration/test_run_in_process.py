@@ -1,5 +1,6 @@
 """Runs in the caller's own process: what is written, told, resumed and not imported."""
 
+import json
 import os
 import platform
 import subprocess
@@ -35,12 +36,24 @@ def entry(iterations: int = 3, **settings: Any) -> dict[str, Any]:
     }
 
 
-def test_a_lone_trial_never_imports_ray(tmp_path: Path) -> None:
-    script = (
-        f"import sys, rlrun; rlrun.run({ {'lone': entry()}!r}, runs_dir={str(tmp_path)!r}); print('ray' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("False\n", "")
+LONE = """
+import sys
+from click.testing import CliRunner
+import rlrun
+from rlrun.cli.main import cli
+
+spec, runs = sys.argv[1:]
+rlrun.run(spec, runs_dir=runs)
+done = CliRunner().invoke(cli, ["profile", "-f", spec, "--seconds", "0.1"])
+print(done.exit_code, "local worker" in done.output, "ray" in sys.modules)
+"""
+
+
+def test_neither_a_lone_trial_nor_a_profile_of_it_imports_ray(tmp_path: Path) -> None:
+    (tmp_path / "lone.yaml").write_text(json.dumps({"lone": entry()}))
+    words = [sys.executable, "-c", LONE, str(tmp_path / "lone.yaml"), str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0 True False\n", "")
     assert sorted(path.name for path in (tmp_path / "lone").iterdir()) == [
         ".lock",
         "000-seed=0",

@@ -59,7 +59,10 @@ def equal(copy: Path, run: Path) -> bool:
         return False
 
 
-@pytest.mark.parametrize("continues", ["while the new owner runs", "after the new owner has ended"])
+@pytest.mark.parametrize(
+    "continues",
+    ["while the new owner runs", pytest.param("after the new owner has ended", marks=pytest.mark.regress)],
+)
 def test_nothing_of_an_owner_that_was_stopped_lands_in_the_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, continues: str
 ) -> None:

@@ -148,27 +148,3 @@ def test_a_signal_to_the_group_saves_what_runs_of_a_sweep_and_leaves_no_process_
     trials = rlrun.resume(run, executor="local")
     assert {trial.status for trial in trials} == {"TERMINATED"}
     assert [all_numbers(trial.results()) for trial in trials] == uninterrupted(sweep, tmp_path)
-
-
-@pytest.mark.usefixtures("running_ray")
-def test_a_trial_whose_process_dies_is_an_error_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "deadly_world.py").write_text(
-        "import os\n"
-        "from rlrun.toys.known_optimum import ConstantReward\n"
-        "class Deadly(ConstantReward):\n"
-        "    def __init__(self, deadly=False, **kwargs):\n"
-        "        super().__init__(**kwargs)\n"
-        "        self.deadly = deadly\n"
-        "    def step(self, action):\n"
-        "        if self.deadly:\n"
-        "            os.kill(os.getpid(), 9)\n"
-        "        return super().step(action)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    env = {"id": "deadly_world:Deadly", "kwargs": {"deadly": {"grid_search": [True, False]}}}
-    entry = {**spec(iterations=2)["steady"], "env": env}
-    died, fine = rlrun.run({"deadly": entry}, runs_dir=tmp_path / "runs", executor="ray")
-    assert (died.status, fine.status) == ("ERROR", "TERMINATED")
-    assert "its process died" in died.error

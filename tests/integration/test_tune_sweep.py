@@ -39,7 +39,7 @@ import gymnasium
 import numpy as np
 
 class Breaks(gymnasium.Env):
-    """Raises at a step, if it is told to; once, or until it is mended."""
+    """Raises at a step, if it is told to; once, or until it is mended. Or ends its process at the first one."""
     observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
 
@@ -52,6 +52,8 @@ class Breaks(gymnasium.Env):
 
     def step(self, action):
         self.steps += 1
+        if self.at == "death":
+            os.kill(os.getpid(), 9)
         if self.steps == self.at and not os.path.exists(self.mended):
             if self.once:
                 open(self.mended, "w").close()
@@ -101,25 +103,28 @@ def test_a_sweep_gives_the_same_numbers_twice_and_in_both_executors(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("running_ray")
-@pytest.mark.parametrize("executor", ["local", "ray"])
-def test_a_trial_that_fails_shows_the_users_traceback_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any
+@pytest.mark.parametrize(("executor", "deaths"), [("local", 0), ("ray", 1)])
+def test_a_trial_that_fails_shows_the_users_traceback_and_those_beside_one_whose_process_dies_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any, deaths: int
 ) -> None:
     (tmp_path / "small_world.py").write_text(BREAKS)
     monkeypatch.syspath_prepend(tmp_path)
-    env = {"id": "small_world:Breaks", "kwargs": {"at": {"grid_search": [9, None]}}}
+    env = {"id": "small_world:Breaks", "kwargs": {"at": {"grid_search": [9, None, *["death"] * deaths]}}}
     spec = {"algorithm": "ppo", "env": env, "stop": {"iteration": 2}, "config": TINY}
     events: list[RunEvent] = []
-    failed, fine = rlrun.run({"breaks": spec}, runs_dir=tmp_path / "runs", executor=executor, watch=events.append)
+    failed, fine, *died = rlrun.run(
+        {"breaks": spec}, runs_dir=tmp_path / "runs", executor=executor, watch=events.append
+    )
 
     assert (failed.status, fine.status) == ("ERROR", "TERMINATED")
     assert fine.last_result["iteration"] == 2
     assert 'raise OverflowError("the world is too small")' in failed.error
     assert "small_world.py" in failed.error
     assert "Ray" not in failed.error
-    assert [event.error for event in events if isinstance(event, TrialEvent) and event.status == "ERROR"] == [
-        failed.error
-    ]
+    assert [(trial.status, "its process died" in trial.error) for trial in died] == [("ERROR", True)] * deaths
+    told = [event for event in events if isinstance(event, TrialEvent) and event.status == "ERROR"]
+    assert sorted(event.trial for event in told) == [trial.name for trial in (failed, *died)]
+    assert [event.error for event in told if event.trial == failed.name] == [failed.error]
 
 
 @pytest.mark.usefixtures("running_ray")

@@ -55,19 +55,6 @@ def fragments_made(workers: WorkerSet) -> list[int]:
     return [state["worker"]["fragment"] for state in workers.state()["workers"]]
 
 
-def test_a_slow_worker_does_not_slow_the_others(make_set: MakeSet, tmp_path: Path) -> None:
-    flow = rollouts(make_set(3, acts={(1, 1): "wait"}))
-    while pulled(flow, 1) != [(1, 0)]:
-        pass
-    delivered: Counter[int] = Counter()
-    while min(delivered[2], delivered[3]) < 3:
-        delivered.update(worker for worker, _ in pulled(flow, 1))
-    assert delivered[1] == 0
-    gate(tmp_path, 1).touch()
-    while pulled(flow, 1) != [(1, 1)]:
-        pass
-
-
 def test_no_more_than_the_requests_in_flight_are_made_however_slowly_the_driver_pulls(
     make_set: MakeSet,
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 import rlrun
 from rlrun.experiments.runs.events import RunEvent, TrialEvent
 
-TRIALS = 6
+TRIALS = 4
 KEPT_BYTES = 5_000
 """What Tune may keep of a trial, its name, its paths, a few small objects; with 200 trials an hour it is 1 MB."""
 

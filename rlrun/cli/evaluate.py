@@ -12,7 +12,10 @@ import click
 
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import actions_option, complete_envs, complete_trials, json_option, runs_dir_option, trust_option
-from rlrun.cli.tables import cell_text, counted
+from rlrun.cli.tables import cell_text, counted, echo
+
+MOST_INFOS = 10
+"""Maximum number of means of numbers in infos that are printed."""
 
 if TYPE_CHECKING:
     from rlrun.engine.data.action_kind import ActionKind
@@ -63,7 +66,8 @@ def evaluate(
 
     If env.columns names an entry of the env's info that is 0 or 1 in each episode,
     such as a success flag, the share of episodes with 1 is shown with an exact 95%
-    interval, as is the success rate of a task defined by an automaton.
+    interval, as is the success rate of a task defined by an automaton. The means of
+    numbers in the infos of the last steps follow.
 
     With --show, prints the first episodes as text, each with its return. The env must
     have a single agent and Gymnasium's render mode ansi. To watch a multi-agent world,
@@ -113,6 +117,8 @@ def evaluate(
             found = Versus(str(checkpoint), str(opponent), sides)
             print_result(found.to_dict(), found.text())
             return
+        if other is not None and (lost := lost_limit(own_env, other)):
+            echo(f"warning: {lost}", err=True)
         world = other or (own_env if port is None else _clients_on(training.description.env, port))
         judged_in, kind = with_satisfaction(world), actions or training.description.actions
         result = training.evaluate(episodes, seed=seed, actions=kind, env=judged_in)
@@ -141,6 +147,23 @@ def _clients_on(env: EnvConfig, port: int) -> EnvConfig:
     return env.replace(external=env.external.replace(port=port))
 
 
+def lost_limit(trained: EnvConfig, given: EnvConfig) -> str:
+    """Message on a training env that limits the length of episodes if the given env does not; "" otherwise."""
+    from rlrun.engine.envs.env_ids import time_limit
+    from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
+
+    try:
+        steps = time_limit(trained)
+    except (UsageError, EnvironmentUnusable):  # it need not be installed here
+        return ""
+    if steps is None or given.has_many_agents or time_limit(given) is not None:
+        return ""
+    return (
+        f"{trained.id}, the training env, limits episodes to {steps:,} steps, but {given.id} has none: set one "
+        f"with --env '{{id: {given.id}, max_episode_steps: {steps}}}'"
+    )
+
+
 def evaluation_text(result: EvaluationResult) -> str:
     """Formats an evaluation as text; in a multi-agent world with the returns of each policy."""
     own = [
@@ -152,18 +175,17 @@ def evaluation_text(result: EvaluationResult) -> str:
 
 def _text(result: EvaluationResult) -> str:
     low, high = map(cell_text, result.ci95)
+    infos = sorted((name for name in result.infos if name not in result.columns), key=lambda it: it not in result.rates)
     lines = {
         "mean return": f"{cell_text(result.mean)}  (95% interval {low} to {high})",
         "std": cell_text(result.std),
         "min, max": f"{cell_text(result.min)}, {cell_text(result.max)}",
         "mean length": cell_text(result.len_mean),
         **{f"mean {name}": _mean_text(result, name, sums) for name, sums in result.columns.items()},
-        **{
-            f"mean {name}": _mean_text(result, name, numbers)
-            for name, numbers in result.infos.items()
-            if name in result.rates and name not in result.columns
-        },
+        **{f"mean {name}": _mean_text(result, name, result.infos[name]) for name in infos[:MOST_INFOS]},
     }
+    if len(infos) > MOST_INFOS:
+        lines["others"] = f"{counted(len(infos) - MOST_INFOS, 'more number')} in infos; --json lists them"
     width = max(13, *(len(what) + 2 for what in lines))
     return "\n".join(
         [counted(len(result.returns), "episode"), *(f"  {what:<{width}}{value}" for what, value in lines.items())]
@@ -173,6 +195,8 @@ def _text(result: EvaluationResult) -> str:
 def _mean_text(result: EvaluationResult, name: str, numbers: Sequence[float]) -> str:
     """Mean over the episodes of a number; with an exact interval if it is a rate."""
     mean = cell_text(sum(numbers) / len(numbers))
+    if len(numbers) < len(result.returns):
+        return f"{mean}  (in {counted(len(numbers), 'episode')})"
     if name not in result.rates:
         return mean
     low, high = result.rates[name]

@@ -8,6 +8,8 @@ import gc
 import importlib
 import os
 import sys
+import warnings
+from pathlib import Path
 from typing import Any
 
 import click
@@ -41,6 +43,9 @@ FILES = {
     "translate": "import_sb3",
 }
 """Commands that are defined in the module of another command: command -> module."""
+
+WITH_PLACE = warnings.formatwarning
+"""Python's own format of warnings, with their place in the source."""
 
 
 class LazyGroup(click.Group):
@@ -132,12 +137,34 @@ def main() -> None:
     """Runs the command line of this process and exits."""
     _occupy_closed_streams()
     atexit.register(gc.freeze)  # otherwise a garbage collection of torch's objects delays the exit by 0.3 s
+    warnings.formatwarning = warning_text
     faulthandler.enable(sys.stderr)  # prints the traceback if an env's native code crashes
     try:
         cli(prog_name="rlrun")
     finally:
         if json_form(sys.argv):
             redirect_later_stdout()  # including output of an env's exit functions
+
+
+def warning_text(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """Formats a Python warning: one of rlrun's own as a single line, and others with their place in the source.
+
+    Args:
+        message: The warning.
+        category: Its class.
+        filename: File to which the warning is attributed.
+        lineno: Line number in the file.
+        line: Text of this line; None to read it from the file.
+    """
+    if category is UserWarning and Path(filename).is_relative_to(Path(__file__).parents[1]):
+        return f"warning: {message}\n"
+    return WITH_PLACE(message, category, filename, lineno, line)
 
 
 def _occupy_closed_streams() -> None:

@@ -121,7 +121,7 @@ class EpisodeWatchdog:
                 raise KeyboardInterrupt
         if length == LONG_EPISODE:
             warnings.warn(
-                f"{self._name}: {_not_ended(LONG_EPISODE)}. Training stops with an error after {self._most:,} steps",
+                f"{self._name}: {_not_ended(LONG_EPISODE)}. An error follows after {self._most:,} steps",
                 stacklevel=2,
             )
         if length > self._most:

@@ -53,6 +53,7 @@ def compare(
     """
     from rlrun.cli.targets import run_or_trial_named
     from rlrun.engine.messages.errors import UsageError
+    from rlrun.experiments.runs.unreported_metrics import unreported_metrics
     from rlrun.report.comparison import compare as compared
     from rlrun.report.comparison import env_notes
     from rlrun.report.reading import axis_of, metric_of_all, read_judged_runs
@@ -66,7 +67,10 @@ def compare(
     runs, judged_by, mode = read_judged_runs([run for run, _ in chosen], metric, mode)
     common, note = metric_of_all(runs, judged_by) if metric is None else (judged_by, "")
     comparison = compared(_groups(runs, chosen, by, pool=pool), common, axis_of(runs, axis), mode)
-    remarks = [*([note] if note else []), *env_notes(runs), *(problem for run in runs for problem in run.problems)]
+    remarks = [*([note] if note else []), *env_notes(runs)]
+    for run in runs:
+        remarks += [f"{run.name}: {text}" for text in unreported_metrics(run.spec, run.trials)]
+        remarks += run.problems
     data = {**asdict(comparison), "notes": [*comparison.notes, *remarks]}
     print_result(data, comparison_text(comparison, remarks))
 

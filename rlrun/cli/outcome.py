@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.tables import MOST_ROWS, cell_text, configurations_table, echo, left_out, listed, metric_words
 from rlrun.cli.trial_progress import training_time
+from rlrun.engine.messages.errors import RlrunError
 from rlrun.experiments.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.experiments.runs.trial_status import is_complete
 from rlrun.report.action_kinds import differing_line
@@ -110,6 +111,7 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
     for run in dict.fromkeys(trial.directory.parent for trial in trials):
         mine = [trial for trial in trials if trial.directory.parent == run]
         lines.append(f"Run: {shown_path(run)}")
+        lines += [f"warning: {text}" for text in _unreported(run, mine)]
         saved = [trial for trial in mine if trial.checkpoint is not None]
         if saved:
             leader = max(saved, key=_rank)
@@ -129,6 +131,17 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
             failed = any(trial.status == "ERROR" for trial in mine)
             lines.append(f"  {resume_command(run, retry_failed=failed)}")
     return lines
+
+
+def _unreported(run: Path, trials: Sequence[TrialResult]) -> list[str]:
+    """Messages on the metrics that a run's spec names but its trials have not reported."""
+    from rlrun.experiments.runs.run_directory import RunDirectory
+    from rlrun.experiments.runs.unreported_metrics import unreported_metrics
+
+    try:
+        return unreported_metrics(RunDirectory.open(run).spec()[0], trials)
+    except (RlrunError, OSError):
+        return []
 
 
 def _lacks_env(trial: TrialResult) -> bool:

@@ -17,6 +17,7 @@ from rlrun.cli.tables import (
     cell_text,
     configurations_table,
     counterpart_words,
+    echo,
     left_out,
     listed,
     metric_words,
@@ -48,11 +49,14 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
     some files of the run are damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
+    from rlrun.experiments.runs.unreported_metrics import unreported_metrics
     from rlrun.report.configurations import groups_of
     from rlrun.report.reading import read_judged_runs
     from rlrun.report.summary import best_trial, summarise
 
     (view,), metric, mode = read_judged_runs([run_named(run, runs_dir)], metric, mode)
+    for warning in unreported_metrics(view.spec, view.trials):
+        echo(f"warning: {warning}", err=True)
     summaries = summarise(groups_of(view), metric, mode)
     best, damaged = best_trial(view, metric, mode)
     parts = [

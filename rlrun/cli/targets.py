@@ -276,10 +276,12 @@ def _only_trial(run: Path, target: str) -> Path:
 
 def _best_of_run(run: Path) -> Path:
     """Best checkpoint of a run's best trial, by the metric that judges the run."""
-    from rlrun.report.reading import read_judged_runs
+    from rlrun.report.reading import read_run, require_reported
     from rlrun.report.summary import best_trial
 
-    (view,), metric, mode = read_judged_runs([run], None, None)
+    view = read_run(run)
+    metric, mode = view.goal
+    require_reported([view], [metric])
     best, _ = best_trial(view, metric, mode)
     if best is None or best.checkpoint is None:
         raise CheckpointError(f"{run} has no checkpoint with a value of {metric}; name a trial instead")

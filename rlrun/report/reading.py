@@ -199,7 +199,7 @@ def read_judged_runs(paths: Sequence[Path], metric: str | None, mode: Mode | Non
 def chosen_goal(runs: Sequence[RunView], metric: str | None, mode: Mode | None) -> tuple[str, Mode]:
     """Metric that ranks the trials of runs, and its mode: the user's choice, else the first goal that all runs report.
 
-    If the runs report no common goal, for example because only some of them evaluate, the return in training is used.
+    If the runs report no common goal, for example because only some of them evaluate, a return is used.
     """
     goals = dict(run.goal for run in reversed(runs))
     chosen = metric or _common_goal(runs)
@@ -208,10 +208,9 @@ def chosen_goal(runs: Sequence[RunView], metric: str | None, mode: Mode | None) 
 
 def _common_goal(runs: Sequence[RunView]) -> str:
     goals = list(dict.fromkeys(run.goal[0] for run in runs))
-    if len(goals) == 1:
-        return goals[0]
     reported = [set(run.reported) for run in runs if run.reported]
-    return next((goal for goal in [*goals, DEFAULT_METRIC] if all(goal in names for names in reported)), goals[0])
+    usual = [EVALUATION_METRIC, DEFAULT_METRIC]
+    return next((goal for goal in [*goals, *usual] if all(goal in names for names in reported)), goals[0])
 
 
 def metric_of_all(runs: Sequence[RunView], metric: str) -> tuple[str, str]:

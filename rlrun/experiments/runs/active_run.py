@@ -18,9 +18,10 @@ from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent, TrialNote, Watcher
 from rlrun.experiments.runs.outcome import NoFaultOfATrial
 from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.runs.unreported_metrics import UnreportedMetrics
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 from rlrun.experiments.trial.event_file import FILE_PATTERN
-from rlrun.experiments.trial.results import CSV_FILE, RESULT_FILE, Row
+from rlrun.experiments.trial.results import CSV_FILE, RESULT_FILE, Row, iterate_results
 from rlrun.experiments.trial.resumption import ending_in_words
 
 
@@ -134,8 +135,12 @@ class ActiveRun:
     fault: NoFaultOfATrial | None = None
     warned_of_size: bool = False
     can_stop: bool = False
+    _unreported: UnreportedMetrics = field(init=False)
     _is_telling: bool = False
     _is_stop_due: bool = False
+
+    def __post_init__(self) -> None:
+        self._unreported = UnreportedMetrics(self.experiment.to_data())
 
     def confirm_owner(self) -> None:
         """Confirms, before a write to the run's directory, that no other process has taken over the run's copy."""
@@ -171,11 +176,17 @@ class ActiveRun:
             self.tell(RunStopping(self.interrupts.received))
 
     def iterated(self, trial: str, row: Row, *, place: str = "") -> None:
-        """Sends a trial's newest result row to the watcher, and a single note once result files have become large."""
+        """Sends a trial's newest result row to the watcher.
+
+        A single note follows once result files have become large, and one for each metric that is named by the spec but
+        missing in the results.
+        """
         self.tell(TrialEvent(trial, "RUNNING", row, place=place))
+        folder = self.directory.path / trial
+        for text in self._unreported.found(row, lambda: iterate_results(folder)):
+            self.note(trial, text)
         if self.warned_of_size or row["iteration"] % LOOK_EVERY_ITERATIONS:
             return
-        folder = self.directory.path / trial
         size = sum(file.stat().st_size for name in RESULT_FILES for file in folder.glob(name))
         if size > LARGE_BYTES:
             self.warned_of_size = True

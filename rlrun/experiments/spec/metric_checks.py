@@ -7,7 +7,7 @@ from typing import Any
 
 from rlrun.engine.envs.env_config import names_world
 from rlrun.engine.messages.errors import did_you_mean
-from rlrun.engine.messages.explain import Location, Mistake, shown
+from rlrun.engine.messages.explain import Mistake, shown
 from rlrun.engine.messages.foreign_names import other_metric
 from rlrun.engine.settings.metric import Metric
 from rlrun.engine.training.assemble.metric_table import metric_table
@@ -23,6 +23,7 @@ from rlrun.experiments.spec.experiment import (
     ExpectConfig,
     policy_evaluation_metrics,
 )
+from rlrun.experiments.spec.named_metrics import as_section, metric_keys, metric_values
 from rlrun.experiments.spec.stop_config import PLATEAU, StopConfig
 
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
@@ -69,7 +70,7 @@ def _evaluated(evaluation: Any, measured: Sequence[Metric]) -> list[Metric]:
     """Evaluation metrics that an entry requests, out of all that evaluations can measure."""
     if evaluation is None:
         return []
-    asked = _mapping(evaluation)
+    asked = as_section(evaluation)
     left_out = OTHER_KIND_METRICS
     left_out += () if asked.get("against") is not None else AGAINST_METRICS
     left_out += () if asked.get("oracle") is True else (*ORACLE_METRICS, *GAME_ORACLE_METRICS)
@@ -80,14 +81,14 @@ def _counts_without_step(data: Mapping[str, Any]) -> list[Mistake]:
     """Mistakes for stop criteria that a trial meets before its first step."""
     return [
         Mistake(("stop", metric), f"must be > 0, not {shown(value)}")
-        for metric, value in _mapping(data.get("stop")).items()
+        for metric, value in as_section(data.get("stop")).items()
         if metric in _COUNTS and isinstance(value, int | float) and value <= 0
     ]
 
 
 def _plateau_without_mode(data: Mapping[str, Any], known: Sequence[Metric]) -> list[Mistake]:
     """Mistakes for a plateau of a metric for which neither higher nor lower values are better in general."""
-    plateau = _mapping(_mapping(data.get("stop")).get(PLATEAU))
+    plateau = as_section(as_section(data.get("stop")).get(PLATEAU))
     metric = plateau.get("metric")
     found = next((each for each in known if each.matches(metric)), None) if isinstance(metric, str) else None
     if found is None or found.mode is not None or plateau.get("mode") is not None:
@@ -104,31 +105,14 @@ def _unknown_metrics(data: Mapping[str, Any], known: Sequence[Metric], measured:
         known: The metrics that are reported.
         measured: All metrics that evaluations can measure.
     """
-    for key, further in (("stop", StopConfig), ("expect", ExpectConfig)):
-        allowed = [*known, *(Metric(name, "", "") for name in further.model_fields)]
-        for metric in _mapping(data.get(key)):
-            if metric != PLATEAU and (message := _unknown_metric(metric, allowed, measured)):
-                yield Mistake((key, metric), message, at_key=True)
-    for location, metric in _values(data):
+    settings = {"stop": StopConfig.model_fields, "expect": ExpectConfig.model_fields}
+    for location, metric in metric_keys(data):
+        allowed = [*known, *(Metric(name, "", "") for name in settings[str(location[0])])]
+        if message := _unknown_metric(metric, allowed, measured):
+            yield Mistake(location, message, at_key=True)
+    for location, metric in metric_values(data):
         if message := _unknown_metric(metric, known, measured):
             yield Mistake(location, message)
-
-
-def _values(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Yields the metrics that values of an entry name, each with its location."""
-    places: list[Location] = [("stop", PLATEAU, "metric"), ("checkpoint", "best")]
-    places += [(key, kind, "metric") for key in ("scheduler", "searcher") for kind in _mapping(data.get(key))]
-    for *outer, name in places:
-        section: Any = data
-        for key in outer:
-            section = _mapping(section).get(key)
-        if isinstance(metric := _mapping(section).get(name), str):
-            yield (*outer, name), metric
-
-
-def _mapping(value: Any) -> Mapping[Any, Any]:
-    """Section of an entry as written; {} if the value is not a section, a mistake that other checks report."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]) -> list[Mistake]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from rlrun.cli.outcome import next_steps
 from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml
-from rlrun.experiments.runs.run_directory import RunTable
+from rlrun.experiments.runs.run_directory import RunDirectory, RunTable
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from tests.command import rlrun
 
@@ -44,6 +45,17 @@ def runs(tmp_path: Path) -> Path:
     make_run(folder, "sweep", {0.1: [[1, 2], [3, 4]], 0.2: [[5, 8], [7, 6]]})
     make_run(folder, "other", {0.1: [[1, 1], [1, 1]]})
     return folder
+
+
+def test_a_run_whose_spec_names_a_wrong_metric_is_shown_by_the_usual_one(tmp_path: Path, wording) -> None:
+    run = make_run(tmp_path, "heater", {0.1: [[1, 2]]}, checkpoint={"best": "info/sucess"})
+    file = run / "000-lr=0.1-seed=0" / "result.json"
+    rows = [json.dumps({**json.loads(line), "info/is_success": 1.0}) for line in file.read_text().splitlines()]
+    file.write_text("\n".join([*rows, ""]))
+    shown = rlrun("show", run)
+    assert (shown.exit_code, shown.stderr.splitlines()) == (0, wording("checkpoint.best", "info/is_success"))
+    assert "(return 2)" in shown.stdout
+    assert wording("checkpoint.best", "info/is_success") in next_steps(RunDirectory.open(run).results())
 
 
 def test_a_run_is_shown_with_what_enters_its_network_and_what_its_preset_stands_for(tmp_path: Path, wording) -> None:

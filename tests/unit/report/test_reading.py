@@ -137,7 +137,10 @@ def test_runs_are_read_once_and_told_apart_where_they_share_a_name(make_sweep: M
 def test_a_run_is_about_what_its_scheduler_searcher_or_best_checkpoint_goes_by(
     make_sweep: MakeRun, spec: dict[str, object], goal: tuple[str, str]
 ) -> None:
-    run = read_run(make_sweep({0.1: [[1]]}, spec=spec))
+    path = make_sweep({0.1: [[1]]}, spec=spec)
+    for file in path.glob("*/result.json"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), goal[0]: 2.0}) + "\n")
+    run = read_run(path)
     assert run.goal == goal
     assert chosen_goal([run], None, None) == goal
     assert chosen_goal([run], "env_steps", None) == ("env_steps", "max")
@@ -164,13 +167,19 @@ def test_what_a_scheduler_stopped_is_read(make_sweep: MakeRun) -> None:
 
 def test_runs_are_looked_at_by_a_goal_that_all_of_them_report(make_sweep: MakeRun) -> None:
     best = {"checkpoint": {"best": "evaluation/episode_return_mean"}}
-    evaluates = read_run(make_sweep({0.1: [[1]]}, name="evaluates", spec=best))
-    for path in evaluates.path.glob("*/result.json"):
+    run = make_sweep({0.1: [[1]]}, name="evaluates", spec=best)
+    for path in run.glob("*/result.json"):
         row = {**json.loads(path.read_text()), "evaluation/episode_return_mean": 2.0}
         path.write_text(json.dumps(row) + "\n")
+    evaluates = read_run(run)
     trains = read_run(make_sweep({0.1: [[1]]}, name="trains"))
     assert chosen_goal([evaluates], None, None) == ("evaluation/episode_return_mean", "max")
     assert chosen_goal([evaluates, trains], None, None) == ("episode_return_mean", "max")
+    misspelled = {"checkpoint": {"best": "info/sucess"}}
+    assert chosen_goal([read_run(make_sweep({0.1: [[1]]}, spec=misspelled))], None, None) == (
+        "episode_return_mean",
+        "max",
+    )
 
 
 @pytest.mark.parametrize(

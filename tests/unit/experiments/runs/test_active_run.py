@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,13 +101,22 @@ def test_a_signal_is_told_in_the_middle_of_an_iteration(tmp_path: Path) -> None:
         assert told[1:] == [RunStopping("SIGTERM")]
 
 
-def run_watched(tmp_path: Path, watch: Watcher) -> ActiveRun:
-    (experiment,) = parse_experiments({"pole": SPEC})
+def run_watched(tmp_path: Path, watch: Watcher, **settings: Any) -> ActiveRun:
+    (experiment,) = parse_experiments({"pole": {**SPEC, **settings}})
     directory = RunDirectory.create(tmp_path, "pole", experiment, experiment.trials(), "local")
     run: list[ActiveRun] = []
     interrupts = Interrupts(heard=lambda: run[0].stopping())
     run.append(ActiveRun(directory, experiment, [], False, False, interrupts, DriverLog(), watch))
     return run[0]
+
+
+def test_a_metric_that_the_spec_names_but_the_results_lack_is_noted_once(tmp_path: Path, wording) -> None:
+    told: list[RunEvent] = []
+    run = run_watched(tmp_path, told.append, stop={"env_steps": 10, "info/energy": 3})
+    for iteration in (1, 2):
+        run.iterated("000-seed=0", {"iteration": iteration, "episode_return_mean": 1.0, "info/energy_kwh": 2.0})
+    (note,) = [event for event in told if isinstance(event, TrialNote)]
+    assert (note.trial, note.text) == ("000-seed=0", wording("stop", "info/energy", "info/energy_kwh"))
 
 
 def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_was_in(tmp_path: Path, wording) -> None:

@@ -112,7 +112,8 @@ def test_a_wrong_id_names_the_nearest(wording) -> None:
 
 
 def test_a_mapping_names_the_same_world_as_its_name_alone() -> None:
-    assert env._targets("{world: 'rlrun.toys:CartPoles', kwargs: {}}") == env._targets("rlrun.toys:CartPoles")
+    mapping = "{world: 'rlrun.toys:CartPoles', kwargs: {}}"
+    assert env._targets(mapping) == env._targets("rlrun.toys:CartPoles")
 
 
 def test_a_world_is_checked_by_its_name_alone() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlrun.engine.data.action_kind import ActionKind
-from rlrun.engine.data.space_kinds import batched, kind_of, space_tree
+from rlrun.engine.data.space_kinds import kind_of, space_tree
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import UsageError
@@ -122,6 +122,9 @@ class ActingPolicy:
             actions: Whether the action is greedy or sampled; None for the policy's default.
             episode_start: Whether the observation starts an episode; used only by policies that remember earlier steps.
             prev_reward: Reward of the last action; used only by policies that see past rewards.
+
+        Raises:
+            UsageError: The observation is not in the policy's observation space.
         """
         batch = self._begun(observation, episode_start, prev_reward)
         chosen = self.behavior().actions(batch, self._draws_for(actions))
@@ -149,15 +152,14 @@ class ActingPolicy:
 
     def _begun(self, observation: Any, episode_start: bool, prev_reward: float) -> Any:
         """Prepares the behavior policy for an observation, and returns it as a batch [1, ...]."""
-        behavior = self.behavior()
+        batch, behavior = self._batch(observation), self.behavior()  # a refused observation changes no memory
         behavior.take_rewards(np.array([prev_reward], np.float64))
         behavior.begin_episodes(np.array([episode_start]))
-        return self._batch(observation)
+        return batch
 
     def _batch(self, observation: Any) -> Any:
         """Returns an observation as a batch [1, ...]; it may lack the entries that only critics see."""
-        seen = self.privileged.actor_space(self.trainee.spaces.observation)
-        return self.privileged.completed(batched(seen, observation), 1)
+        return self.privileged.batch(self.trainee.spaces.observation, observation)
 
     def act_with_memory(
         self,
@@ -179,6 +181,9 @@ class ActingPolicy:
             actions: Whether the action is greedy or sampled; None for the policy's default.
             prev_reward: Reward of the last action.
             prev_action: The last action that the env executed, if it differs from the returned one.
+
+        Raises:
+            UsageError: The observation is not in the policy's observation space.
         """
         batch = self._batch(observation)
         executed = None if prev_action is None else map_tree(lambda leaf: np.asarray(leaf)[None], prev_action)

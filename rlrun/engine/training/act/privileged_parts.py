@@ -13,6 +13,8 @@ from gymnasium.spaces import Dict
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.data.space_kinds import batched
 from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.spaces import mismatch
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.model_config import ModelConfig
 
 
@@ -32,6 +34,23 @@ class PrivilegedParts:
             return space
         assert isinstance(space, Dict)
         return Dict({key: part for key, part in space.items() if key not in self.placeholders})
+
+    def batch(self, space: gymnasium.Space[Any], observation: Any) -> Any:
+        """Returns an observation for the actor as a batch [1, ...], completed with placeholders.
+
+        Args:
+            space: The observation space.
+            observation: Observation in it, with or without the entries that only critics see.
+
+        Raises:
+            UsageError: The observation is not in the space, for example because of its shape or NaN.
+        """
+        seen = self.actor_space(space)
+        if self.placeholders and isinstance(observation, Mapping):
+            observation = {key: part for key, part in observation.items() if key not in self.placeholders}
+        if reason := mismatch(seen, observation):
+            raise UsageError(reason)
+        return self.completed(batched(seen, observation), 1)
 
     def completed(self, observations: Any, rows: int) -> Any:
         """Completes the actor's observations [B, ...] with placeholders for the entries that only critics see."""

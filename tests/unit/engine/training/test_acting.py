@@ -1,7 +1,9 @@
 """Acting from Python with views: `act` remembers by itself, with `act_with_memory` the caller does."""
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Dict, Discrete
 
 import rlrun
 from rlrun.engine.messages.errors import UsageError
@@ -48,6 +50,58 @@ def test_another_action_than_the_one_that_was_returned_can_be_told():
         behavior.memory.load_state(memory)
         behavior.take_actions(np.array([1 - action]))
         assert behavior.memory.state()["views"]["seen"]["view:prev_actions"][0, -1] == 1 - action
+
+
+SEEN = {"rooms": np.zeros(4, np.float32), "price": np.zeros(1, np.float32)}
+
+
+class Rooms(gymnasium.Env):
+    """Env with observations of two parts."""
+
+    action_space = Discrete(2)
+
+    def __init__(self):
+        self.observation_space = Dict({key: Box(-1, 1, part.shape) for key, part in SEEN.items()})
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return SEEN, {}
+
+    def step(self, action):
+        return SEEN, 0.0, True, False, {}
+
+
+@pytest.mark.parametrize(
+    ("observation", "told"),
+    [
+        ({**SEEN, "rooms": np.zeros(1, np.float32)}, ("'rooms'", "(1,)", "(4,)")),
+        ({key: np.stack([part, part]) for key, part in SEEN.items()}, ("'price'", "(2, 1)", "(1,)")),
+        ({**SEEN, "price": np.float32([np.nan])}, ("'price'", "NaN")),
+        ({"rooms": SEEN["rooms"]}, ("lacks", "price")),
+        ({**SEEN, "co2": SEEN["price"]}, ("co2",)),
+        (np.zeros(5, np.float32), ("must be a dict", "price", "rooms")),
+    ],
+    ids=["shape", "batch", "NaN", "missing", "unknown", "array"],
+)
+def test_observations_outside_the_space_are_refused(observation, told, rooms, wording):
+    with wording.raised(UsageError, *told):
+        rooms.act(observation)
+    with pytest.raises(UsageError):
+        rooms.acting.policy().act_with_memory(None, observation)
+
+
+@pytest.fixture(scope="module")
+def rooms():
+    with rlrun.Training(Rooms, rlrun.PPO(model={"hiddens": [8]})) as training:
+        yield training
+
+
+def test_an_actor_may_be_shown_what_only_critics_see_but_nothing_unknown():
+    model = {"hiddens": [8], "actor_sees": ["rooms"]}
+    with rlrun.Training(Rooms, rlrun.PPO(model=model)) as training:
+        assert training.act(SEEN) == training.act({"rooms": SEEN["rooms"]})
+        with pytest.raises(UsageError, match="co2"):
+            training.act({**SEEN, "co2": SEEN["price"]})
 
 
 def test_of_several_policies_the_one_that_acts_must_be_named(wording):

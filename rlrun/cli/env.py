@@ -38,6 +38,9 @@ SLOW_S = 2.0
 TENSOR_CHECK = "rlrun.engine.envs.tensor_check:check_tensor_env"
 """Import path of the check of envs of tensors, which imports torch."""
 
+LIMIT_THREADS = "rlrun.engine.learner.device:limit_threads"
+"""Import path of the function that limits the threads of torch."""
+
 MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
 
@@ -216,7 +219,7 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
     from rlrun.engine.nn.model_config import ModelConfig
     from rlrun.engine.nn.observation_leaves import described_leaves
     from rlrun.engine.policy.action_masks import policy_leaves
-    from rlrun.engine.settings.registry import algorithm_class, algorithm_names
+    from rlrun.engine.settings.registry import algorithm_class, algorithm_names, load_internal
 
     try:
         leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
@@ -224,6 +227,7 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
         reason = "no network of rlrun supports these observations"
         return [EnvFinding("network", "wrong", str(error), reason, "use a custom network (model.module), or a wrapper")]
     seen = ", ".join(f"{path}: {how}" if path else how for path, how in described_leaves(leaves))
+    load_internal(LIMIT_THREADS)(1)  # with several, torch takes several times the CPU time for the initial weights
     fitting: list[str] = []
     refused: dict[str, Any] = {}
     for name in algorithm_names():
@@ -259,7 +263,7 @@ def envs(text: str | None) -> None:
     known = env_names()
     found = [env for env in known if text is None or text.lower() in env.id.lower()]
     if not found:
-        from rlrun.engine.envs.env_ids import nearest_id
+        from rlrun.engine.envs.unknown_ids import nearest_id
 
         raise UsageError(f"no env id contains '{text}'{nearest_id(str(text), [env.id for env in known])}")
     families = {family: list(envs) for family, envs in groupby(found, lambda env: env.family)}

@@ -1,4 +1,4 @@
-"""Lookup of env ids in Gymnasium's registry, without creating envs; errors suggest ids and pip commands."""
+"""Lookup of env ids in Gymnasium's registry, without creating envs; errors suggest pip commands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import re
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -15,16 +14,14 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
-from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError, did_you_mean
+from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 from rlrun.engine.settings.registry import load_internal, load_object
 
-FOREIGN_NAMES = {
-    "moved module": "rlrun.engine.messages.foreign_names:moved_module",
-    "package": "rlrun.engine.messages.foreign_names:env_package",
-    "packages": "rlrun.engine.messages.foreign_names:env_packages",
-    "world": "rlrun.engine.messages.foreign_names:is_world_module",
-}
-"""Import paths of functions that recognize other packages' envs, used only for unknown ids."""
+HINT = "rlrun.engine.envs.unknown_ids:hint_for"
+"""Import path of the function that answers an unknown id."""
+
+ENV_PACKAGES = "rlrun.engine.messages.foreign_names:env_packages"
+"""Import path of the function that returns the packages known to register envs."""
 
 _PACKAGES = {
     "gymnasium.envs.box2d": ("Box2D", "pip install 'rlrun[box2d]'"),
@@ -105,14 +102,13 @@ def find_spec(env_id: str) -> EnvSpec:
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
-        if "." not in module and not _is_installed(module) and module in load_internal(FOREIGN_NAMES["packages"])():
+        if "." not in module and not is_installed(module) and module in load_internal(ENV_PACKAGES)():
             raise EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: pip install {module}")
         load_object(f"{module}:__name__", "env package")  # imports it, with a clear message if that fails
     if name not in gymnasium.registry and not register_atari() and name.startswith("ALE/"):
         raise _lacks("ale_py", env_id)
     if name not in gymnasium.registry:
-        hint = nearest_id(name, gymnasium.registry) if colon else _unimported(name)
-        raise UsageError(f"unknown env '{env_id}'{hint or nearest_id(name, gymnasium.registry) or _other(env_id)}")
+        raise UsageError(f"unknown env '{env_id}'{load_internal(HINT)(env_id)}")
     spec: EnvSpec = gymnasium.registry[name]
     return spec
 
@@ -140,7 +136,7 @@ def check_installed(spec: EnvSpec) -> None:
             package; the message names the pip command.
     """
     package = _package_of(spec)
-    if package and not _is_installed(_PACKAGES[package][0]):
+    if package and not is_installed(_PACKAGES[package][0]):
         raise _lacks(package, spec.id)
     if command := _command_for_mujoco(spec):
         raise EnvironmentUnusable(
@@ -156,7 +152,7 @@ def pip_command(spec: EnvSpec) -> str:
 
 def register_atari() -> bool:
     """Registers ALE's envs by importing ale_py; returns whether ale_py is installed."""
-    if not _is_installed("ale_py"):
+    if not is_installed("ale_py"):
         return False
     ale_py = importlib.import_module("ale_py")
     gymnasium.register_envs(ale_py)
@@ -169,60 +165,10 @@ def is_usable_kind(spec: EnvSpec) -> bool:
     return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
 
 
-def nearest_id(wrong: str, ids: Iterable[str]) -> str:
-    """Returns the suggestion "; did you mean 'x'?" with the known id nearest to a wrong id; "" if none is close.
-
-    Differences in case, version or namespace count less than other differences in spelling.
-
-    Examples:
-        >>> nearest_id("cartpole", ["CartPole-v0", "CartPole-v1", "phys2d/CartPole-v1"])
-        "; did you mean 'CartPole-v1'?"
-        >>> nearest_id("Pong-v5", ["Pong-v4", "ALE/Pong-v5"])
-        "; did you mean 'ALE/Pong-v5'?"
-    """
-    known = list(ids)
-    name, version = _parts(wrong)
-
-    def nearness(env_id: str) -> tuple[bool, bool, int]:
-        own_name, own_version = _parts(env_id)
-        return own_version == version, own_name == name, own_version
-
-    alike = [env_id for env_id in known if name in (_parts(env_id)[0], _parts(env_id)[0].rpartition("/")[2])]
-    return f"; did you mean '{max(alike, key=nearness)}'?" if alike else did_you_mean(wrong, known)
-
-
-def _unimported(env_id: str) -> str:
-    """Hint for an unknown id of a package that registers its envs on import; "" if no such package is known.
-
-    For example, the prefix of MiniGrid-Empty-5x5-v0 names the package `minigrid`.
-    """
-    if package := load_internal(FOREIGN_NAMES["package"])(env_id):
-        install = "" if _is_installed(package) else f"`pip install {package}` and "
-        return f", because its package has not been imported; {install}write {package}:{env_id}"
-    package = re.split("[-/]", env_id)[0].lower()
-    if not package.isidentifier() or package in sys.stdlib_module_names or package in sys.modules:
-        return ""
-    if not _is_installed(package):
-        return ""
-    return f", because its package has not been imported; write {package}:{env_id}"
-
-
-def _other(env_id: str) -> str:
-    """Hint for an id that is a PettingZoo module, or a dotted path without a factory; "" for other ids."""
-    if load_internal(FOREIGN_NAMES["world"])(env_id):
-        module = load_internal(FOREIGN_NAMES["moved module"])(env_id) or env_id
-        return f"; for a multi-agent world, write env: {{pettingzoo: {module}}}"
-    if re.fullmatch(r"\w+(\.\w+)+", env_id):
-        module, _, name = env_id.rpartition(".")
-        is_there = importlib.util.find_spec(module.partition(".")[0]) is not None  # imports nothing
-        return f"; did you mean '{module}:{name}'?" if is_there else "; for your own env, write package.module:factory"
-    return ""
-
-
-def _parts(env_id: str) -> tuple[str, int]:
-    """Splits an env id into its lower-case name, namespace included, and its version (-1 without one)."""
-    name, version = re.fullmatch(r"(.*?)(?:-v(\d+))?", env_id, re.DOTALL).groups()  # type: ignore[union-attr]
-    return name.lower(), int(version or -1)
+def is_installed(module: str) -> bool:
+    """Whether a module or package can be imported; imports nothing."""
+    found = importlib.util.find_spec(module)
+    return found is not None and found.origin is not None  # a mere folder of that name is not a package
 
 
 def _package_of(spec: EnvSpec) -> str | None:
@@ -254,8 +200,3 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _lacks(package: str, env_id: str) -> EnvironmentUnusable:
     module, command = _PACKAGES[package]
     return EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: {command}")
-
-
-def _is_installed(module: str) -> bool:
-    found = importlib.util.find_spec(module)
-    return found is not None and found.origin is not None  # a mere folder of that name is not a package

@@ -16,7 +16,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlrun.engine.data.action_masks import METHOD
 from rlrun.engine.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
-from rlrun.engine.envs.env_ids import check_installed, factory_of, find_spec, is_factory, is_usable_kind, nearest_id
+from rlrun.engine.envs.env_ids import check_installed, factory_of, find_spec, is_factory, is_usable_kind
 from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.factory_call import check_call, made_by, parameters_of
 from rlrun.engine.envs.spaces import check_spaces
@@ -32,6 +32,7 @@ Env: TypeAlias = "gymnasium.Env[Any, Any]"
 PARTS = {
     "action masks": "rlrun.engine.envs.action_masks:with_action_masks",
     "check of tasks": "rlrun.engine.envs.tasks:check_functions",
+    "nearest id": "rlrun.engine.envs.unknown_ids:nearest_id",
     "tasks": "rlrun.engine.envs.tasks:task_env",
 }
 """Import paths of functions that only some envs need."""
@@ -163,7 +164,8 @@ def _usable_spec(env_id: str) -> EnvSpec:
     spec = find_spec(env_id)
     if not is_usable_kind(spec):
         newer = [known.id for known in gymnasium.registry.values() if is_usable_kind(known)]
-        raise EnvironmentUnusable(f"env {env_id} is no longer part of Gymnasium{nearest_id(env_id, newer)}")
+        hint = load_internal(PARTS["nearest id"])(env_id, newer)
+        raise EnvironmentUnusable(f"env {env_id} is no longer part of Gymnasium{hint}")
     check_installed(spec)
     if spec.entry_point is None:
         raise UsageError(f"env {env_id} is registered only as a vector env: use backend: vector, without wrappers")

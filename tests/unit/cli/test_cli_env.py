@@ -5,6 +5,7 @@ from pathlib import Path
 from threading import Timer
 
 import pytest
+import torch
 from click.testing import CliRunner, Result
 
 from rlrun.cli import env
@@ -28,6 +29,7 @@ class Elapsed(Timer):
 @pytest.fixture(scope="module")
 def slow() -> Result:
     """A check that is slow from its beginning."""
+    torch.set_num_threads(2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(env, "Timer", Elapsed)
         return check("CartPole-v1")
@@ -37,6 +39,11 @@ def test_a_slow_check_says_what_it_does_stage_by_stage(slow: Result) -> None:
     assert [line.partition(": ")[0] for line in slow.stderr.splitlines()] == ["CartPole-v1"] * 6
     assert "100 env steps" in slow.stderr.splitlines()[0]
     assert "algorithms" in slow.stderr.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("slow")
+def test_initial_weights_take_one_thread_since_several_would_take_several_times_the_cpu_time() -> None:
+    assert torch.get_num_threads() == 1
 
 
 def test_a_check_becomes_slow_in_the_middle_of_a_stage() -> None:

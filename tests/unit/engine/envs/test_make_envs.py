@@ -59,6 +59,8 @@ def refused(config: Any, error: type[RlrunError]) -> str:
         ("HalfCheeta-v5", "unknown env 'HalfCheeta-v5'; did you mean 'HalfCheetah-v5'?"),
         ("Pong-v5", "unknown env 'Pong-v5'; did you mean 'ALE/Pong-v5'?"),
         ("ALE/Pnog-v5", "unknown env 'ALE/Pnog-v5'; did you mean 'ALE/Pong-v5'?"),
+        ("Heater-v0", "'? If your own package registers it on import, write package:Heater-v0"),
+        ("Qwxyz-v0", "unknown env 'Qwxyz-v0'; if your own package registers it on import, write package:Qwxyz-v0"),
         ("xyzzy", "unknown env 'xyzzy'"),
         ("", "unknown env ''"),
         (

@@ -115,6 +115,10 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("dqn", "sample_batch_size", "in rlrun this is 'rollout_fragment_length'"),
         ("dqn", "prioritized_replay_eps", "in rlrun this is 'replay.priority_epsilon'"),
         ("dqn", "store_buffer_in_checkpoints", "in rlrun this is 'replay.save_in_checkpoints'"),
+        ("sac", "learning_rate", "in rlrun this is 'lr' (set critic_lr and alpha_lr as well)"),
+        ("td3", "learning_rate", "in rlrun this is 'lr' (set critic_lr as well)"),
+        ("sac", "norm_obs", "in rlrun this is 'normalize_observations'"),
+        ("ppo", "norm_reward", "in rlrun this is 'normalize_rewards'"),
         ("sac", "entropy_learning_rate", "in rlrun this is 'alpha_lr'"),
         ("td3", "noise_type", "in rlrun this is 'exploration'"),
         ("td3", "update_actor_freq", "in rlrun this is 'policy_delay'"),
@@ -154,6 +158,19 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
                 "unknown setting 'kl_coeff'; in rlrun this is 'kl_penalty' (a section, {coeff: 0.2, target: 0.01}, in "
                 "which it is coeff)"
             ),
+        ),
+        (
+            "sac",
+            "norm_reward",
+            (
+                "unknown setting 'norm_reward'; rlrun has no counterpart: a replay buffer would mix rewards that were "
+                "scaled at different times; use clip_rewards to bound them"
+            ),
+        ),
+        (
+            "ppo",
+            "clip_obs",
+            "unknown setting 'clip_obs'; rlrun has no counterpart: normalized observations are always clipped at 10",
         ),
         ("ppo", "compress_observations", "unknown setting 'compress_observations'; rlrun has no counterpart"),
         (

@@ -64,10 +64,10 @@ def evaluate(
     the directory of a CHECKPOINT, a RUN or a trial. For a run or a trial, its newest
     complete checkpoint is used.
 
-    If env.columns names an entry of the env's info that is 0 or 1 in each episode,
-    such as a success flag, the share of episodes with 1 is shown with an exact 95%
-    interval, as is the success rate of a task defined by an automaton. The means of
-    numbers in the infos of the last steps follow.
+    If a number in the info of each episode's last step, or in a column that
+    env.columns names, is 0 or 1, such as a success flag, the share of episodes with 1
+    is shown with an exact 95% interval, as is the success rate of a task defined by
+    an automaton. The means of the other numbers in these infos follow.
 
     With --show, prints the first episodes as text, each with its return. The env must
     have a single agent and Gymnasium's render mode ansi. To watch a multi-agent world,

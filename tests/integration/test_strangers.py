@@ -121,9 +121,9 @@ def test_a_world_that_hangs_is_told_with_its_place_and_given_up(tmp_path: Path) 
     env, place = strange_world("hangs")
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2), "--set", "config.worker_timeout_s=2")
     assert done.exit_code == 4, done.stderr
-    told = rf"env strange_envs:StrangeWorld: worker 0: no step has finished for \d+ s \(worker 0, {place}, step 9\)"
+    told = rf"env strange_envs:StrangeWorld: worker 0: no step has finished for \d+ s \(worker 0, {place}, step 10\)"
     assert re.search(told, done.stderr)
-    assert f"env strange_envs:StrangeWorld raised an exception in step() (worker 0, {place}, step 9)" in done.stderr
+    assert f"env strange_envs:StrangeWorld raised an exception in step() (worker 0, {place}, step 10)" in done.stderr
     assert "no step finished within 2 s (worker_timeout_s)" in done.stderr
 
 
@@ -174,7 +174,7 @@ def test_a_step_that_hangs_is_named_and_fails_the_training_after_worker_timeout_
     file = spec(tmp_path, env="strange_envs:Hangs")
     done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=2")
     assert done.exit_code == 4, done.stderr
-    place = r"worker 0, env 0, episode 14 with seed \d+, step 19"
+    place = r"worker 0, env 0, episode 14 with seed \d+, step 20"
     assert re.search(rf"env strange_envs:Hangs: worker 0: no step has finished for \d+ s \({place}\)", done.stderr)
     assert re.search(rf"env strange_envs:Hangs raised an exception in step\(\) \({place}\)", done.stderr)
     assert "no step finished within 2 s (worker_timeout_s)" in done.stderr

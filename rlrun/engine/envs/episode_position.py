@@ -33,12 +33,15 @@ class EpisodePosition:
     Attributes:
         episode: Index of the episode among the env slot's episodes, from 0.
         seed: The seed that the episode was reset with.
-        length: Number of actions taken since the reset; 0 at the first observation.
+        length: Number of calls of `step` since the reset, including one that is running or failed. Messages thus count
+            steps from 1, and step 0 is the reset.
+        episode_return: Sum of the raw rewards since the reset, in a saved position; None if it is unknown.
     """
 
     episode: int
     seed: int
     length: int
+    episode_return: float | None = None
 
     @override
     def __str__(self) -> str:

@@ -103,6 +103,7 @@ class GymnasiumVectorEnv:
                 raise EnvError(f"env {self._env_id}: invalid actions: {reason}")
             self._unchecked = False
         assert self._env is not None, "call reset before step"
+        self._lengths += ~self._awaiting
         self._marks.slot[0] = ALL_SLOTS
         try:
             observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
@@ -111,7 +112,6 @@ class GymnasiumVectorEnv:
         rewards = self._of_slots("rewards", rewards, np.float64)
         terminateds = self._of_slots("terminateds", terminateds, np.bool_)
         truncateds = self._of_slots("truncateds", truncateds, np.bool_)
-        self._lengths += 1
         begun = np.flatnonzero(self._awaiting).tolist()
         for slot in begun:
             self._ledger.begin_next(slot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -33,12 +34,16 @@ from rlrun.engine.envs.vector_env import (
     require_separate,
 )
 from rlrun.engine.messages.errors import EnvironmentUnusable
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.env_config import EnvConfig
     from rlrun.engine.envs.tasks import Lessons
 
 _FLAG = (bool, np.bool_)
+
+KEEPS_STATISTICS = "rlrun.engine.envs.running_statistics:keeps_statistics"
+"""Import path of the function that finds wrappers whose state is not restored by a replay."""
 
 
 class LoopVectorEnv:
@@ -118,6 +123,7 @@ class LoopVectorEnv:
                     self._reset_slot(slot, self._ledger.begin_next(slot))
                     rewards[slot] = 0.0
                     continue
+                lengths[slot] += 1
                 result = observation, reward, terminated, truncated, info = env_step(action)
                 write(slot, observation)
                 rewards[slot] = reward
@@ -129,16 +135,13 @@ class LoopVectorEnv:
                     awaiting[slot] = True
                     if info:
                         infos[slot] = info
-                lengths[slot] += 1
             mark[0] = NO_SLOT
         except EnvError:
             raise
         except SpaceMismatch as error:
-            self._lengths[slot] += 1
             self._refuse("step()", slot, str(error))
         except (Exception, SystemExit) as error:
             if result is not None:  # full validation finds out what was wrong
-                self._lengths[slot] += 1
                 self._validate_step(slot, result)
             raise env_error(self._env_id, "step()", self._where(slot), error) from error
         if (bad := first_not_finite(self._rewards)) is not None:
@@ -161,12 +164,13 @@ class LoopVectorEnv:
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
         """Restores the env slots, one after another, to saved steps of their episodes; see `VectorEnv.restore`."""
-        deadline = time.monotonic() + max_replay_s
+        deadline, keeps_statistics = time.monotonic() + max_replay_s, load_internal(KEEPS_STATISTICS)
         exact = []
         for slot, place in enumerate(places):
             self._ledger.return_to(slot, place)
             self._reset_slot(slot, place.seed)
-            exact.append(self._replay(slot, place, actions[slot], hashes[slot], deadline))
+            replays = not keeps_statistics(self._envs[slot])
+            exact.append(replays and self._replay(slot, place, actions[slot], hashes[slot], deadline))
             if not exact[-1]:
                 self._reset_slot(slot, self._ledger.begin_next(slot))
         self._marks.rest()
@@ -180,18 +184,26 @@ class LoopVectorEnv:
 
     @watched_env_call(lambda own: own["self"]._where(own["slot"]))
     def _replay(self, slot: int, place: EpisodePosition, actions: Tree, saved_hash: str, deadline: float) -> bool:
-        """Replays an env slot's actions after its reset; returns whether the observation equals the recorded one."""
-        env_step = self._steps[slot]
+        """Replays an env slot's actions after its reset; returns whether observation and return equal the saved ones.
+
+        The return of an episode that has ended is not saved.
+        """
+        env_step, rewards = self._steps[slot], []
         try:
             for action in self._rows(actions):
                 if self._awaiting[slot] or time.monotonic() > deadline:
                     return False
-                observation, _, terminated, truncated, _ = env_step(action)
-                self._write(slot, observation)
                 self._lengths[slot] += 1
+                observation, reward, terminated, truncated, _ = env_step(action)
+                self._write(slot, observation)
+                rewards.append(float(reward))
                 self._awaiting[slot] = bool(terminated or truncated)
         except (Exception, SystemExit) as error:
             raise env_error(self._env_id, "step()", self._where(slot), error) from error
+        expected = sum(rewards) if place.episode_return is None or self._awaiting[slot] else place.episode_return
+        # The tolerance allows for rounding, which depends on the order of summation.
+        if not math.isclose(sum(rewards), expected, rel_tol=0.0, abs_tol=1e-9 * sum(map(abs, rewards))):
+            return False
         row = map_tree(lambda leaf: leaf[slot], self._observations)
         return self._lengths[slot] == place.length and observation_hash(row) == saved_hash
 

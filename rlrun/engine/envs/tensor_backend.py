@@ -225,6 +225,7 @@ class HostVectorEnv:
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         device = self._env.device
+        self._lengths += 1
         step = self._called("step()", partial(self._env.step, on_device(device, actions)))
         check_tensors(self._config.id, self._env, step)
         awaiting, before = self._awaiting, self._observations
@@ -241,7 +242,6 @@ class HostVectorEnv:
         if step.finals is not None:
             observations = map_tree(partial(_where, known), map_tree(_on_host, step.finals.observations), observations)
         self._observations = map_tree(partial(_where, ends & ~known), before, observations)
-        self._lengths += 1
         if awaiting.any():
             seeds = [self._ledger.begin_next(slot) if awaiting[slot] else 0 for slot in range(self.num_envs)]
             self._lengths[awaiting] = 0

@@ -6,7 +6,7 @@ An env's state is saved as the actions since its last reset, and restored by rep
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,17 +179,15 @@ class LockstepRecorder:
         The data consist of the episode's number, seed and actions, and its return and length so far. The state is empty
         before the first fragment.
         """
-        if self._observations is None:
-            return []
-        places = self._env.places()
-        return self._slots(places, self._actions.latest([place.length for place in places]))
+        return [] if self._observations is None else self._slots(self._actions.latest)
 
     def place(self) -> list[dict[str, Any]]:
         """Returns a short form of `state()`, sent after each fragment: action logs hold only the newest actions."""
-        places = self._env.places()
-        return self._slots(places, self._actions.tails([place.length for place in places]))
+        return self._slots(self._actions.tails)
 
-    def _slots(self, places: Sequence[EpisodePosition], actions: Sequence[Any]) -> list[dict[str, Any]]:
+    def _slots(self, actions_of: Callable[[list[int]], Sequence[Any]]) -> list[dict[str, Any]]:
+        places = self._env.places()
+        actions = actions_of([place.length for place in places])
         return [
             {
                 "episode": place.episode,
@@ -226,8 +224,9 @@ class LockstepRecorder:
             if reason := action_mismatch(self._env.action_space, own, len(taken)):
                 raise ValueError(reason)
         places = [EpisodePosition(*(as_count(slot[key]) for key in ("episode", "seed", "length"))) for slot in slots]
-        hashes = [slot["hash"] for slot in slots]
-        observations, exact = self._env.restore(places, env_actions, hashes, self._max_replay_s)
+        for place, own in zip(places, slots, strict=True):
+            place.episode_return = own["episode_return"]
+        observations, exact = self._env.restore(places, env_actions, [own["hash"] for own in slots], self._max_replay_s)
         self._recorded = None
         self._observations = map_tree(lambda leaf: leaf.copy(), observations)
         kept = np.array(exact)

@@ -188,11 +188,11 @@ class ArrayVectorWorld:
         """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset)."""
         chosen = {group.name: map_tree(group.by_world, actions[policy]) for policy, group in self._groups.items()}
         self._marks.slot[0] = ALL_SLOTS
+        self._lengths += 1
         try:
             shown = self._world.step(chosen)
         except (Exception, SystemExit) as error:
             raise env_error(self._id, "step()", self._where(), error) from error
-        self._lengths += 1
         self._stepped.fill(True)
         for group in self._groups.values():
             group.clear_starts()

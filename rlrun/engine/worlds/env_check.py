@@ -25,6 +25,7 @@ from rlrun.engine.envs.env_findings import (
 )
 from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodeSeeds
+from rlrun.engine.envs.running_statistics import SETTINGS, statistics_wrappers
 from rlrun.engine.envs.spaces import empty_batch
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.worlds.agent_lifecycle import AgentLifecycle
@@ -253,6 +254,11 @@ def _replay(config: EnvConfig, worlds: VectorWorld, played: RandomRollout) -> It
     if all(exact):
         steps = sum(place.length for place in played.places)
         yield EnvFinding("resume", "ok", f"{steps} {actions} replayed in {seconds:.2g} s, exactly")
+    elif wrappers := statistics_wrappers(config):
+        found = f"checkpoints do not contain the statistics of {' and '.join(wrappers)}"
+        reason = "resuming and evaluations start with new statistics"
+        instead = ", ".join(f"config.{SETTINGS[name]}" for name in wrappers)
+        yield EnvFinding("resume", "note", found, reason, f"use {instead} instead if the algorithm has it")
     else:
         found = f"{SLOTS - sum(exact)} of {SLOTS} {slots} reached a different state when their actions were replayed"
         reason = "part of the state does not depend on seed and actions, so resuming starts new episodes there"

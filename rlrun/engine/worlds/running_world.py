@@ -135,11 +135,11 @@ class RunningWorld:
         self.missing_finals = self.dropped_rewards = 0
         acted = self._acting
         joint = {agent: actions[seat.policy][seat.index] for agent, seat in acted.items()}
+        self._length += 1
         try:
             result = self._world.step(joint)
         except (Exception, SystemExit) as error:
             raise env_error(self._id, "step()", self._where(), error) from error
-        self._length += 1
         if closely:
             self._validate_step(result)
         try:

@@ -16,6 +16,7 @@ from rlrun.engine.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.engine.data.action_kind import ACTION_KINDS, DEFAULT_KIND, ActionKind, other_kind
 from rlrun.engine.datasets.input_config import DataSettings
 from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.running_statistics import SETTINGS, statistics_wrappers
 from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.messages.errors import SpecError
@@ -540,8 +541,18 @@ class Experiment(RunSettings, Learning):
     @property
     def warnings(self) -> list[str]:
         """Warnings about settings that are valid but probably not intended."""
-        found = [*self.env_warnings, self._never_learns(), self._early_stop_warning()]
+        found = [*self.env_warnings, *self._statistics_warnings(), self._never_learns(), self._early_stop_warning()]
         return [f"{self.name}: {warning}" for warning in found if warning]
+
+    def _statistics_warnings(self) -> Iterator[str]:
+        """Yields a warning for each env wrapper with running statistics, which are in no checkpoint."""
+        for name in statistics_wrappers(self.env):
+            setting = SETTINGS[name]
+            instead = self.config.refused.get(setting, f"use config.{setting} instead")
+            yield (
+                f"env.wrappers: checkpoints do not contain the statistics of {name}, so resumed runs are not exact, "
+                f"and evaluations start with new statistics; {instead}"
+            )
 
     def _never_learns(self) -> str:
         """Warning that the run ends before learning starts; "" if it does not.

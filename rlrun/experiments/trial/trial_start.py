@@ -9,6 +9,7 @@ from typing import Any
 
 from rlrun.engine.checkpoint.format import Content, read_checkpoint
 from rlrun.engine.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
+from rlrun.engine.envs.running_statistics import statistics_wrappers
 from rlrun.engine.envs.step_marks import enable_step_marks, stepped_env
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.messages.errors import CheckpointError, UsageError
@@ -125,6 +126,9 @@ class TrialStart:
         journal = self._journal
         store = journal.checkpoints.store
         resumption = point.restore(training, journal.files.path, store, record=self._before, eager=eager)
+        if lost := statistics_wrappers(self._trial.env):
+            clause = f"checkpoints do not contain the statistics of {' and '.join(lost)}"
+            resumption = replace(resumption, unsaved=(*resumption.unsaved, clause))
         journal.checkpoints.note(point.path, training.iteration)
         for sentence in point.ended_schedules(self._trial):
             journal.note(sentence)

@@ -184,7 +184,7 @@ def test_a_reward_that_is_no_number_is_refused_with_its_place(registered: Vector
 @pytest.mark.parametrize("registered", [Raising], indirect=True)
 def test_its_errors_show_their_traceback(registered: VectorEnv) -> None:
     registered.reset()
-    places = "; ".join(f"env {slot}, episode 0 with seed {SEEDS.seed(slot, 0)}, step 0" for slot in range(2))
+    places = "; ".join(f"env {slot}, episode 0 with seed {SEEDS.seed(slot, 0)}, step 1" for slot in range(2))
     with pytest.raises(
         EnvError, match=rf"raised an exception in step\(\) \(worker 1, {places}\):\n(.|\n)*simulator is gone"
     ):

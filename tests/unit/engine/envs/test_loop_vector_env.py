@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -395,7 +396,7 @@ def test_an_error_while_replaying_names_the_step() -> None:
     vector = make_vector_env(config, 1, SEEDS)
     observations = vector.reset()
     places, digest = vector.places(), observation_hash(observations[0])
-    with pytest.raises(EnvError, match=r"step 3\):\n(.|\n)*RuntimeError: this world crashes at step 4"):
+    with pytest.raises(EnvError, match=r"step 4\):\n(.|\n)*RuntimeError: this world crashes at step 4"):
         vector.restore(places, [np.zeros(5, np.int64)], [digest], 60.0)
 
 
@@ -408,3 +409,50 @@ def test_close_closes_every_env() -> None:
 
     looped(Closing(), Closing()).close()
     assert Closing.closed == 2
+
+
+class PaysByStepsEver(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Rewards depend on the number of steps in all episodes so far."""
+
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        observation, _, *ends = self.env.step(action)
+        return observation, 1 / self.steps, *ends
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "length", "exact"),
+    [
+        (gymnasium.wrappers.TimeAwareObservation, 2, True),
+        (PaysByStepsEver, 2, False),
+        (gymnasium.wrappers.NormalizeReward, 2, False),
+        (gymnasium.wrappers.NormalizeReward, 0, False),
+    ],
+)
+def test_an_env_with_state_across_episodes_is_not_restored(wrapper: Any, length: int, exact: bool) -> None:
+    def made() -> LoopVectorEnv:
+        return looped(wrapper(gymnasium.make("CartPole-v1", 3)), wrapper(gymnasium.make("CartPole-v1", 3)))
+
+    vector, actions = made(), np.zeros(2, np.int64)
+    observations, returns = vector.reset(), np.zeros(2)
+    for _ in range(4 + length):  # the fourth one begins the second episodes
+        observations, rewards, *_ = vector.step(actions)
+        returns = returns + rewards if vector.places()[0].length else np.zeros(2)
+    places = [replace(place, episode_return=own) for place, own in zip(vector.places(), returns, strict=True)]
+    taken = [np.zeros(place.length, np.int64) for place in places]
+    hashes = [observation_hash(row) for row in observations]
+    assert made().restore(places, taken, hashes, 60.0)[1] == [exact, exact]
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("result", [None, (GOOD, float("nan"), False, False, {}), (None, 0.0, False, False, {})])
+def test_steps_count_from_one_whether_they_raise_or_return_something_invalid(step: int, result: Any) -> None:
+    class Raises(Scripted):
+        def step(self, action: Any) -> Any:
+            if self.elapsed == step - 1 and result is None:
+                raise ArithmeticError
+            return super().step(action)
+
+    assert f", step {step})" in refusal(Raises(on_step=result, from_step=step), steps=step)

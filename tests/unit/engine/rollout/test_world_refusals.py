@@ -108,7 +108,7 @@ def test_an_observation_of_an_evaluation_that_is_no_number_is_named_with_its_pla
 
 def test_a_world_that_exits_is_an_error_of_the_world() -> None:
     wrong = {"clock": "parallel", "wrong": "exit", "agent": "a_0", "step": 3, "seed": SEEDS.seed(1, 1)}
-    told = rf"raised an exception in step\(\) \(worker 0, world 1, episode 1 with seed {wrong['seed']}, step 2\)"
+    told = rf"raised an exception in step\(\) \(worker 0, world 1, episode 1 with seed {wrong['seed']}, step 3\)"
     with pytest.raises(EnvError, match=told):
         train(wrong)
 
@@ -138,7 +138,7 @@ class WrongArrays(CartPoleArrays):
             rf"world 1, episode 0 with seed {SEEDS.seed(1, 0)}, step 3, agent 'pole_1' of policy default: "
             "the reward must be a finite number, not inf",
         ),
-        ("exit", rf"world 1, episode 0 with seed {SEEDS.seed(1, 0)}, step 2\)"),
+        ("exit", rf"world 1, episode 0 with seed {SEEDS.seed(1, 0)}, step 3\)"),
     ],
 )
 def test_what_a_world_of_arrays_does_wrong_is_told_with_its_place(wrong: str, said: str) -> None:

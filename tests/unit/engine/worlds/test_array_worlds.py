@@ -206,7 +206,7 @@ def test_an_error_in_a_world_names_the_episodes_it_may_be_about() -> None:
     vector.reset()
     with pytest.raises(
         EnvError,
-        match=r"env poles raised an exception in step\(\) \(worker 1, world 0, episode 0 with seed \d+, step 0; ",
+        match=r"env poles raised an exception in step\(\) \(worker 1, world 0, episode 0 with seed \d+, step 1; ",
     ):
         vector.step({"balancer": np.array(["left"] * W * K)})
 

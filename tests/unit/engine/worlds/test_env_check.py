@@ -178,7 +178,7 @@ def test_an_observation_that_cannot_be_learned_from_is_wrong(monkeypatch: pytest
 def test_an_env_that_hangs_is_given_up_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     with hangs_fail_after(0.5):
         found = findings(monkeypatch, "hangs")["exception"]
-    place = r"step\(\) \(worker 0, env 0, .*, step 4\)"
+    place = r"step\(\) \(worker 0, env 0, .*, step 5\)"
     assert re.search(place, found.found)
     assert "0.5 s" in found.traceback
 

@@ -49,7 +49,7 @@ def test_a_world_that_hangs_is_named_with_its_episode_and_step() -> None:
     vector.step({"p": np.zeros(2, int)})
     vector.step({"p": np.zeros(2, int)})
     where = f"worker 3, world 1, episode 0 with seed {seeds.seed(1, 0)}, step"
-    assert worlds[1].told == [f"{where} {step}" for step in (0, 0, 1)]
+    assert worlds[1].told == [f"{where} {step}" for step in (0, 1, 2)]
 
 
 def test_a_thread_that_waits_for_no_world_is_said_to_wait_for_none() -> None:

@@ -70,7 +70,7 @@ def test_array_worlds_are_told_with_their_episodes(wording) -> None:
         for number in range(2)
     )
     places = "worker 0, " + "; ".join(
-        f"world {world}, episode 0 with seed {seeds[0][world]}, step 1" for world in range(2)
+        f"world {world}, episode 0 with seed {seeds[0][world]}, step 2" for world in range(2)
     )
     assert arrays.told[0] == (wording(seeds[0]), first)
     assert arrays.told[2] == (places, first)
@@ -118,8 +118,8 @@ def test_vector_envs_of_others_are_told_with_their_episodes(monkeypatch: pytest.
     places = [f"worker 0, {', step {0}; '.join(own)}, step {{0}}" for own in shown]
     assert env._env.told == [
         (places[0].format(0), noted[0]),
-        (places[0].format(0), noted[0]),
         (places[0].format(1), noted[0]),
         (places[0].format(2), noted[0]),
-        (places[1].format(0), noted[1]),
+        (places[0].format(2), noted[0]),
+        (places[1].format(1), noted[1]),
     ]

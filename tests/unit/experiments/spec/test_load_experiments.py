@@ -59,6 +59,19 @@ def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: s
     assert told(f"stop.env_steps={starts + 1}") == told("config.learning_starts=1000000", "stop={iteration: 3}") == []
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "instead"), [("ppo", "use config.normalize_rewards instead"), ("sac", "use clip_rewards")]
+)
+def test_a_wrapper_with_statistics_is_warned_of_with_what_replaces_it(file: Path, algorithm: str, instead: str) -> None:
+    env, lines = "{id: Pendulum-v1, wrappers: [NormalizeReward, TimeAwareObservation]}", []
+    file.write_text(f"own: {{algorithm: {algorithm}, env: {env}, stop: {{env_steps: 20_000}}}}\n")
+    load_experiments([file], tell=lines.append)
+    (line,) = lines
+    assert line.startswith("warning: own: env.wrappers: ")
+    assert "NormalizeReward" in line
+    assert instead in line
+
+
 def test_a_scheduler_that_stops_trials_before_their_first_evaluation_is_warned_of(file: Path, wording) -> None:
     def told(*overrides: str) -> list[str]:
         lines: list[str] = []

@@ -151,3 +151,32 @@ def test_of_an_exception_text_of_megabytes_trial_json_keeps_both_ends_and_error_
     assert "characters omitted ...\n" in record.error
     assert record.error.endswith("xz")
     assert 3_000_000 * "x" in (tmp_path / "error.txt").read_text()
+
+
+def test_a_users_wrapper_with_rewards_that_a_replay_does_not_repeat_makes_the_resume_inexact(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    wrapper = "tests.unit.engine.envs.test_loop_vector_env:PaysByStepsEver"
+    trial = small_trial(env={"id": "CartPole-v1", "wrappers": [wrapper]}, checkpoint={"every": 1})
+    with TrialLoop(trial, tmp_path) as loop:
+        for _ in range(5):  # until second episodes are running
+            loop.step()
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.resumption is not None
+        assert loop.resumption.env_slots_restarted > 0
+        assert not loop.resumption.is_exact
+
+
+def test_a_wrapper_whose_statistics_are_not_saved_is_named_and_the_resume_is_not_exact(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    trial = small_trial(env={"id": "CartPole-v1", "wrappers": ["NormalizeReward"]}, checkpoint={"every": 1})
+    with TrialLoop(trial, tmp_path) as loop:
+        loop.step()
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.resumption is not None
+        assert "statistics of NormalizeReward" in loop.resumption.message
+        assert loop.resumption.env_slots_restarted == 4
+    record = TrialDirectory(tmp_path).read_record()
+    assert record is not None
+    assert record.exact_resume is False

@@ -178,6 +178,7 @@ class A2C(_A2C):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -216,6 +217,7 @@ class A2C(_A2C):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -259,6 +261,7 @@ class A3C(_A3C):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -294,6 +297,7 @@ class A3C(_A3C):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -335,6 +339,7 @@ class APPO(_APPO):
         max_grad_norm: float | None = 40.0,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -381,6 +386,7 @@ class APPO(_APPO):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -482,6 +488,7 @@ class AWAC(_AWAC):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: RegressedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -527,6 +534,7 @@ class AWAC(_AWAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -666,6 +674,7 @@ class Apex(_Apex):
         gamma: float = 0.99,
         max_grad_norm: float | None = 40.0,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -719,6 +728,7 @@ class Apex(_Apex):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -781,6 +791,7 @@ class ApexDDPG(_ApexDDPG):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ActionValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -827,6 +838,7 @@ class ApexDDPG(_ApexDDPG):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of the critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -880,6 +892,7 @@ class Archer(_Archer):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.95,
         max_grad_norm: float | None = 1.0,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ArcherModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -919,6 +932,7 @@ class Archer(_Archer):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of the critics.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -965,6 +979,7 @@ class AsyncDQN(_AsyncDQN):
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -997,6 +1012,7 @@ class AsyncDQN(_AsyncDQN):
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -1089,6 +1105,7 @@ class BCQ(_BCQ):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ActionValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -1131,6 +1148,7 @@ class BCQ(_BCQ):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each critic and of the behavior policy.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -1277,6 +1295,7 @@ class CQL(_CQL):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ConservativeModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -1326,6 +1345,7 @@ class CQL(_CQL):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -1382,6 +1402,7 @@ class CRR(_CRR):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: RegressedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -1429,6 +1450,7 @@ class CRR(_CRR):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -1482,6 +1504,7 @@ class CrossQ(_ExtendedSAC):
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -1538,6 +1561,7 @@ class CrossQ(_ExtendedSAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -1677,6 +1701,7 @@ class DDPG(_DDPG):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ActorQModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -1722,6 +1747,7 @@ class DDPG(_DDPG):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -1776,6 +1802,7 @@ class DDPPO(_DDPPO):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -1817,6 +1844,7 @@ class DDPPO(_DDPPO):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -1933,6 +1961,7 @@ class DQN(_DQN):
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -1984,6 +2013,7 @@ class DQN(_DQN):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2173,6 +2203,7 @@ class Dreamer(_Dreamer):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         gamma: float = 0.997,
         max_grad_norm: float | None = 100.0,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: DreamerModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -2211,6 +2242,7 @@ class Dreamer(_Dreamer):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the world model, the actor and the critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2256,6 +2288,7 @@ class DroQ(_ExtendedSAC):
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -2315,6 +2348,7 @@ class DroQ(_ExtendedSAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2443,6 +2477,7 @@ class FilteredBC(_FilteredBC):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -2479,6 +2514,7 @@ class FilteredBC(_FilteredBC):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2519,6 +2555,7 @@ class FlashSAC(_ExtendedSAC):
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -2578,6 +2615,7 @@ class FlashSAC(_ExtendedSAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2760,6 +2798,7 @@ class GRPO(_GRPO):
         gamma: float = 1.0,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -2798,6 +2837,7 @@ class GRPO(_GRPO):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2841,6 +2881,7 @@ class Gorila(_Gorila):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -2886,6 +2927,7 @@ class Gorila(_Gorila):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -2942,6 +2984,7 @@ class IPPO(_IPPO):
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: NormalizedValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -2986,6 +3029,7 @@ class IPPO(_IPPO):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the value network.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3037,6 +3081,7 @@ class IQL(_IQL):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: RegressedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3082,6 +3127,7 @@ class IQL(_IQL):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3133,6 +3179,7 @@ class IQN(_IQN):
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3184,6 +3231,7 @@ class IQN(_IQN):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3245,6 +3293,7 @@ class Impala(_Impala):
         max_grad_norm: float | None = 1.0,
         normalize_observations: bool = False,
         normalize_rewards: bool = True,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3287,6 +3336,7 @@ class Impala(_Impala):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3414,6 +3464,7 @@ class MADDPG(_MADDPG):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.95,
         max_grad_norm: float | None = 0.5,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ActionValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3450,6 +3501,7 @@ class MADDPG(_MADDPG):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3494,6 +3546,7 @@ class MAML(_MAML):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: AdaptableModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3525,6 +3578,7 @@ class MAML(_MAML):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3565,6 +3619,7 @@ class MAPPO(_MAPPO):
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: StateValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3612,6 +3667,7 @@ class MAPPO(_MAPPO):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the value network.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3667,6 +3723,7 @@ class MARWIL(_MARWIL):
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: MARWILModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3696,6 +3753,7 @@ class MARWIL(_MARWIL):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3727,6 +3785,7 @@ class MBMPO(_MBMPO):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: AdaptableModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3763,6 +3822,7 @@ class MBMPO(_MBMPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3806,6 +3866,7 @@ class MBPO(_MBPO):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelBasedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3852,6 +3913,7 @@ class MBPO(_MBPO):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3908,6 +3970,7 @@ class NPG(_NPG):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: SeparateValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -3944,6 +4007,7 @@ class NPG(_NPG):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -3984,6 +4048,7 @@ class PG(_PG):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4021,6 +4086,7 @@ class PG(_PG):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4063,6 +4129,7 @@ class PPG(_PPG):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: PPGModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4110,6 +4177,7 @@ class PPG(_PPG):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4167,6 +4235,7 @@ class PPO(_PPO):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4213,6 +4282,7 @@ class PPO(_PPO):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4268,6 +4338,7 @@ class PQN(_PQN):
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4305,6 +4376,7 @@ class PQN(_PQN):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4344,6 +4416,7 @@ class QLearning(_QLearning):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
         gamma: float = 0.99,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         torch_threads: int = 1,
@@ -4366,6 +4439,7 @@ class QLearning(_QLearning):
             lr: Learning rate.
             gamma: Discount factor.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -4393,6 +4467,7 @@ class QMIX(_QMIX):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: TeamQModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4432,6 +4507,7 @@ class QMIX(_QMIX):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture shared by all members.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4480,6 +4556,7 @@ class QTOpt(_QTOpt):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ActionValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4522,6 +4599,7 @@ class QTOpt(_QTOpt):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each of the two critics.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4568,6 +4646,7 @@ class R2D2(_R2D2):
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: RecurrentModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4606,6 +4685,7 @@ class R2D2(_R2D2):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4647,6 +4727,7 @@ class R2D3(_R2D3):
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: RecurrentModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4687,6 +4768,7 @@ class R2D3(_R2D3):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4730,6 +4812,7 @@ class REDQ(_ExtendedSAC):
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4789,6 +4872,7 @@ class REDQ(_ExtendedSAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -4958,6 +5042,7 @@ class RLOO(_RLOO):
         gamma: float = 1.0,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -4996,6 +5081,7 @@ class RLOO(_RLOO):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5040,6 +5126,7 @@ class RLPD(_RLPD):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: RLPDModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5086,6 +5173,7 @@ class RLPD(_RLPD):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5226,6 +5314,7 @@ class SAC(_SAC):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: SoftModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5271,6 +5360,7 @@ class SAC(_SAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5322,6 +5412,7 @@ class SimBa(_ExtendedSAC):
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = True,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5381,6 +5472,7 @@ class SimBa(_ExtendedSAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5456,6 +5548,7 @@ class SlateQ(_SlateQ):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.00025,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: SlateModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5490,6 +5583,7 @@ class SlateQ(_SlateQ):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5530,6 +5624,7 @@ class TD3(_TD3):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ActorQModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5575,6 +5670,7 @@ class TD3(_TD3):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5628,6 +5724,7 @@ class TD3BC(_TD3BC):
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ActionValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5676,6 +5773,7 @@ class TD3BC(_TD3BC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5733,6 +5831,7 @@ class TQC(_ExtendedSAC):
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5792,6 +5891,7 @@ class TQC(_ExtendedSAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5869,6 +5969,7 @@ class TRPO(_TRPO):
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: SeparateValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5907,6 +6008,7 @@ class TRPO(_TRPO):
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
             normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -5947,6 +6049,7 @@ class VDN(_VDN):
         lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: TeamQModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5985,6 +6088,7 @@ class VDN(_VDN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture shared by all members.
             before_learning: Operators that may change fragments before the algorithm learns from them:
@@ -6065,6 +6169,7 @@ class XQC(_ExtendedSAC):
         gamma: float | Literal["auto"] = "auto",
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
+        reward_scale: float = 1.0,
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -6124,6 +6229,7 @@ class XQC(_ExtendedSAC):
             normalize_observations: Whether Box observations that enter the network as vectors (including integers) are
                 normalized by running mean and standard deviation, except those with `model.observations: {KEY: {bounds:
                 ...}}`.
+            reward_scale: Factor of rewards for learning, before clipping.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:

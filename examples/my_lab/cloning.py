@@ -38,7 +38,12 @@ from rlrun.plugin import (
     "minibatches are processed in one process",
     num_learners=0,
 )
-@fixed("there are no rewards to learn from", normalize_rewards=False, clip_rewards=None)
+@fixed(
+    "there are no rewards to learn from",
+    normalize_rewards=False,
+    reward_scale=1.0,
+    clip_rewards=None,
+)
 @fixed("observations are used unnormalized", normalize_observations=False)
 class CloningConfig(AlgorithmConfig):
     """Settings; `min_env_steps_per_iteration` counts minibatches."""

@@ -75,6 +75,8 @@ class AlgorithmConfig(ConfigModel):
     and standard deviation, except those with `model.observations: {KEY: {bounds: ...}}`."""
     normalize_rewards: bool = False
     """Whether rewards are divided by the running standard deviation of discounted returns."""
+    reward_scale: PositiveFloat = 1.0
+    """Factor of rewards for learning, before clipping; reported returns are unscaled."""
     clip_rewards: PositiveFloat | None = None
     """Reward clipping bound for learning, usually 1 for Atari; reported returns are unclipped. null for no clipping."""
     model: ModelConfig = ModelConfig()
@@ -122,10 +124,9 @@ class AlgorithmConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
-        if self.normalize_rewards and self.clip_rewards is not None:
-            raise ValueError(
-                "normalize_rewards and clip_rewards cannot be combined; set clip_rewards to null, or leave one out"
-            )
+        if self.normalize_rewards and (self.clip_rewards is not None or self.reward_scale != 1):
+            name, off = ("reward_scale", "1") if self.clip_rewards is None else ("clip_rewards", "null")
+            raise ValueError(f"set normalize_rewards to false or {name} to {off}, because they cannot be combined")
         return self
 
     @model_validator(mode="after")

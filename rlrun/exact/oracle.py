@@ -126,7 +126,7 @@ def learned_values(training: Training) -> LearnedValues:
     exact = exact_values(training.description.env, config.gamma)
     if policy.estimates is None:
         raise UsageError(f"{name} does not estimate values that could be compared with exact ones")
-    if config.normalize_rewards or config.clip_rewards is not None:
+    if config.normalize_rewards or config.reward_scale != 1 or config.clip_rewards is not None:
         raise UsageError(
             f"{name} estimates values of scaled or clipped rewards, which cannot be compared with exact values"
         )

@@ -22,6 +22,7 @@ from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardiz
 from rlrun.engine.flow.operators.batches import ConcatBatches
 from rlrun.engine.functional.masked import standardized
 from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.functional.vtrace import vtrace
 from rlrun.engine.nn.observation_leaves import observation_leaves
 from rlrun.engine.policy.observation_filter import ObservationFilter
@@ -341,15 +342,15 @@ def test_slots_that_nobody_owns_hold_no_rows_back() -> None:
 @given(world=worlds, clip=st.sampled_from([None, 1.0]), scale=st.booleans())
 def test_rewards_and_the_statistics_of_returns(world: World, clip: float | None, scale: bool) -> None:
     def transform(slots: int) -> RewardTransform:
-        return RewardTransform(slots, RewardSettings(GAMMA, clip, scale))
+        return RewardTransform(slots, RewardSettings(GAMMA, RewardScale(clip=clip), scale))
 
     whole, alone = transform(world.slots), [transform(1) for _ in range(world.slots)]
     for batch, cuts, where in fragments_of(world):
-        found, statistics = whole(batch["rewards"].astype(np.float64), *ends_and_valid(batch))
+        found, statistics = transformed(whole, batch)
         deltas, own = [Moments.empty(())], []
         for operator, cut in zip(alone, cuts, strict=True):
             operator.moments = Moments(1e9, np.zeros(()), np.array(1e9))  # what scales is of all slots together
-            rewards, delta = (None, {}) if cut is None else operator(cut["rewards"].astype(float), *ends_and_valid(cut))
+            rewards, delta = (None, {}) if cut is None else transformed(operator, cut)
             own.append(rewards)
             deltas += delta.values()
         merged = deltas[0]
@@ -368,6 +369,11 @@ def test_rewards_and_the_statistics_of_returns(world: World, clip: float | None,
                 np.testing.assert_allclose(found[at, slot], (raw / by).clip(-10, 10), rtol=near, atol=near)
         else:
             assert_equal_to_the_cuts(found, own, cuts, where)
+
+
+def transformed(transform: RewardTransform, batch: SampleBatch) -> tuple[np.ndarray, dict[str, Moments]]:
+    rewards, delta = transform.measured(batch["rewards"].astype(np.float64), *ends_and_valid(batch))
+    return transform.normalized(rewards, delta), delta
 
 
 def ends_and_valid(batch: SampleBatch) -> tuple[np.ndarray, np.ndarray]:

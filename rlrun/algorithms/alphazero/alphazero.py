@@ -93,7 +93,7 @@ class SearchModelConfig(FeedForwardModelConfig):
     """Settings of the network for tree search, which predicts prior probabilities of actions and a position's value."""
 
 
-@fixed("the value of a game is its undiscounted result", gamma=1.0, clip_rewards=None)
+@fixed("the value of a game is its undiscounted result", gamma=1.0, reward_scale=1.0, clip_rewards=None)
 @fixed("rows hold the result of the game, not rewards", n_step=1, target_update_interval=1, tau=1.0)
 @fixed("boards are used unscaled", normalize_observations=False)
 @defaults(num_envs_per_worker=32, rollout_fragment_length=8, lr=1e-3, max_grad_norm=None, training_intensity=0.25)

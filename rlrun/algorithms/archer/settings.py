@@ -40,7 +40,7 @@ class UtteranceReplayConfig(SequenceReplayConfig):
 
 
 @fixed("a replay buffer stores observations unnormalized", normalize_observations=False)
-@fixed("a replay buffer would mix rewards that were scaled at different times", normalize_rewards=False)
+@fixed("a replay buffer would mix rewards of different scales; set reward_scale instead", normalize_rewards=False)
 @fixed("minibatches from a replay buffer are processed in one process", num_learners=0)
 @fixed("a minibatch from a replay buffer is used as a whole", microbatch_size=None)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @fixed("regressions are solved exactly, without gradients", lr=1.0, max_grad_norm=None, microbatch_size=None)
 @fixed("regressions are solved exactly, without gradients", compile=False, precision="float32")
 @fixed("a pull has no consequences beyond its reward", gamma=0.0)
-@fixed("regressions predict the unscaled reward", normalize_rewards=False, clip_rewards=None)
+@fixed("regressions predict the unscaled reward", normalize_rewards=False, reward_scale=1.0, clip_rewards=None)
 @fixed("regressions use the unnormalized context", normalize_observations=False)
 @fixed("the expected reward is linear in the observation", model={})
 @fixed("regressions are solved in the trial's process", num_learners=0, num_gpus=0.0)

@@ -38,7 +38,13 @@ class DistillModelConfig(ModelConfig):
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("the student learns from the teacher, not from rewards", gamma=0.0, clip_rewards=None, normalize_rewards=False)
+@fixed(
+    "the student learns from the teacher, not from rewards",
+    gamma=0.0,
+    reward_scale=1.0,
+    clip_rewards=None,
+    normalize_rewards=False,
+)
 @defaults(lr=1e-3, num_envs_per_worker=8, num_epochs=4, minibatch_size=256)
 class DistillConfig(EpochsSettings, OnPolicyConfig):
     """Settings of policy distillation."""

@@ -34,7 +34,13 @@ class DAggerModelConfig(ModelConfig):
     learning_starts=0,
     min_env_steps_per_iteration=100,
 )
-@fixed("the policy learns from the expert's actions, not from rewards", gamma=0.0, n_step=1, clip_rewards=None)
+@fixed(
+    "the policy learns from the expert's actions, not from rewards",
+    gamma=0.0,
+    n_step=1,
+    reward_scale=1.0,
+    clip_rewards=None,
+)
 @fixed("dagger has no target network", target_update_interval=1, tau=1.0)
 class DAggerConfig(OffPolicyConfig):
     """Settings of DAgger (Ross, Gordon and Bagnell, arXiv:1011.0686).

@@ -41,7 +41,7 @@ class DTModelConfig(ModelConfig):
 
 
 @defaults(lr=1e-4, minibatch_size=64, max_grad_norm=0.25)
-@fixed("returns to go are undiscounted sums of the data's rewards", gamma=1.0, clip_rewards=None)
+@fixed("returns to go are undiscounted sums of the data's rewards", gamma=1.0, reward_scale=1.0, clip_rewards=None)
 class DTConfig(OfflineConfig):
     """Settings of Decision Transformer; the defaults are close to the paper's for Gym (arXiv:2106.01345, table 9)."""
 

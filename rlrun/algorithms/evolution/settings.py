@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @fixed("only undiscounted returns of whole episodes are compared", gamma=1.0)
-@fixed("returns of whole episodes are compared unscaled", normalize_rewards=False, clip_rewards=None)
+@fixed("returns of whole episodes are compared unscaled", normalize_rewards=False, reward_scale=1.0, clip_rewards=None)
 @fixed("candidates play whole episodes, one after the other", rollout_fragment_length=None)
 @fixed(
     "there is no loss to differentiate", max_grad_norm=None, microbatch_size=None, compile=False, precision="float32"

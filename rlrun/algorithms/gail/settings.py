@@ -21,7 +21,7 @@ RewardSign = Literal["signed", "positive", "negative"]
 
 
 @defaults(entropy_coeff=0.001)
-@fixed("gail's rewards come from its discriminator", normalize_rewards=False, clip_rewards=None)
+@fixed("gail's rewards come from its discriminator", normalize_rewards=False, reward_scale=1.0, clip_rewards=None)
 @fixed("gail learns only from its discriminator's rewards", curiosity=None, constraint=None)
 class GAILConfig(PPOConfig):
     """Settings of GAIL (Ho and Ermon, arXiv:1606.03476): the settings of PPO and of the discriminator."""

@@ -14,6 +14,7 @@ from rlrun.algorithms.model_based.transitions import transition_form
 from rlrun.engine.data.restored_rows import RestoredRows
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Operator, StatefulOperator
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.settings.metric import Metric
@@ -37,7 +38,7 @@ class BranchRollouts(StatefulOperator):
         act: Function that returns the actor's outputs [S, L, K] for a batch's `obs`; passed to `Learner.evaluate`.
         number: Number of rollouts after each fit.
         gamma: Discount factor.
-        clip_rewards: Clip range of rewards from a known reward function; None for no clipping.
+        scale: Scale and clipping bound of rewards from a known reward function.
 
     Source:
         Janner et al., arXiv:1906.08253, algorithm 2.
@@ -52,7 +53,7 @@ class BranchRollouts(StatefulOperator):
         *,
         number: int,
         gamma: float,
-        clip_rewards: float | None,
+        scale: RewardScale,
     ) -> None:
         self.trainee = trainee
         self.fit = fit
@@ -60,7 +61,7 @@ class BranchRollouts(StatefulOperator):
         self.act = act
         self.number = number
         self.gamma = gamma
-        self.clip_rewards = clip_rewards
+        self.scale = scale
         self._rounds = 0
         self._generator = generator(trainee.seed, "branched rollouts")
         self._model_steps = 0
@@ -117,7 +118,7 @@ class BranchRollouts(StatefulOperator):
         outputs = trainee.learner.evaluate(self.act, SampleBatch(obs=seen, valid=valid))
         actions = space.sample(outputs, space.noise(self._generator, order.shape))
         form = transition_form(trainee.spaces, self.fit.config)
-        found = imagined_step(trainee, form, space, seen, actions, elites, self._generator, self.clip_rewards)
+        found = imagined_step(trainee, form, space, seen, actions, elites, self._generator, self.scale)
         columns = SampleBatch(
             obs=seen,
             actions=actions,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rlrun.algorithms.model_based.transitions import AgentActions, TransitionForm, by_rule
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def imagined_step(
     actions: NDArray[Any],
     members: NDArray[np.int64],
     generator: np.random.Generator,
-    clip_rewards: float | None,
+    scale: RewardScale,
 ) -> ImaginedStep:
     """Samples predicted transitions from the ensemble; known termination rules and reward functions take precedence.
 
@@ -53,7 +54,7 @@ def imagined_step(
         actions: Policy actions, [R, L, (A)].
         members: Index of the ensemble member for each column, [L].
         generator: Random generator for the prediction noise.
-        clip_rewards: Clip range of rewards from a known reward function; None for no clipping.
+        scale: Scale and clipping bound of rewards from a known reward function.
     """
     from rlrun.algorithms.model_based.policy import drawn_transitions
 
@@ -71,9 +72,7 @@ def imagined_step(
     if form.reward is None:
         rewards = found["targets"][..., -1]
     else:
-        rewards = by_rule("reward", form.reward, *transitions).astype(np.float32).reshape(shape)
-        if clip_rewards is not None:
-            rewards = rewards.clip(-clip_rewards, clip_rewards)
+        rewards = scale(by_rule("reward", form.reward, *transitions).astype(np.float32).reshape(shape))
     if form.terminated is None:
         terminateds = found["end_logits"] > 0
     else:

@@ -16,6 +16,7 @@ from rlrun.algorithms.model_based.transitions import transition_form
 from rlrun.engine.data.sample_batch import SampleBatch, concatenated
 from rlrun.engine.flow.flow import Flow, StatefulOperator
 from rlrun.engine.flow.nodes import Delivered, Pending, Polled, Source
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
 from rlrun.engine.functional.seeding import generator
 
@@ -82,7 +83,7 @@ class ImagineTasks(StatefulOperator):
         episodes: Episodes in each phase of a task.
         length: Horizon T of imagined episodes.
         gamma: Discount factor.
-        clip_rewards: Clip range of rewards from a known reward function; None for no clipping.
+        scale: Scale and clipping bound of rewards from a known reward function.
 
     Source:
         Clavera et al., "Model-based reinforcement learning via meta-policy optimization", arXiv:1809.05214, alg. 1.
@@ -98,7 +99,7 @@ class ImagineTasks(StatefulOperator):
         episodes: int,
         length: int,
         gamma: float,
-        clip_rewards: float | None,
+        scale: RewardScale,
     ) -> None:
         self.trainee = trainee
         self.fit = fit
@@ -107,7 +108,7 @@ class ImagineTasks(StatefulOperator):
         self.episodes = episodes
         self.length = length
         self.gamma = gamma
-        self.clip_rewards = clip_rewards
+        self.scale = scale
         self._generator = generator(trainee.seed, "imagined tasks")
         self._model_steps = 0
 
@@ -156,7 +157,7 @@ class ImagineTasks(StatefulOperator):
             outputs = np.stack(heads, axis=1)
             actions = space.sample(outputs, space.noise(self._generator, shape))
             members = np.arange(len(acting))
-            found = imagined_step(trainee, form, space, obs, actions, members, self._generator, self.clip_rewards)
+            found = imagined_step(trainee, form, space, obs, actions, members, self._generator, self.scale)
             steps.append(
                 SampleBatch(
                     obs=obs,

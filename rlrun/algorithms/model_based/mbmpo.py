@@ -23,6 +23,7 @@ from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import MergeFilters
 from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.replay.local_replay import LocalReplay
 from rlrun.engine.settings.config import PositiveInt, Schedule, defaults, fixed
 
@@ -112,7 +113,7 @@ class MBMPO(ModelBased[MBMPOConfig]):
             episodes=config.imagined_episodes,
             length=config.imagined_length,
             gamma=config.gamma,
-            clip_rewards=config.clip_rewards,
+            scale=RewardScale(config.reward_scale, config.clip_rewards),
         )
         train_on = TrainOnTasks(
             trainee,

@@ -25,6 +25,7 @@ from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, SoftModelConfig
 from rlrun.engine.replay.local_replay import LocalReplay
 from rlrun.engine.settings.config import Fraction, PositiveInt, Schedule, defaults, fixed
@@ -130,7 +131,7 @@ class MBPO(ModelBased[MBPOConfig]):
             actor_outputs,
             number=config.rollouts_per_env_step * dynamics.fit_interval,
             gamma=config.gamma,
-            clip_rewards=config.clip_rewards,
+            scale=RewardScale(config.reward_scale, config.clip_rewards),
         )
         of_sac = ("critics", "actor", "alpha") if config.learn_alpha else ("critics", "actor")
         updates = (

@@ -35,7 +35,7 @@ class BCModelConfig(ModelConfig):
     """Network settings for a policy trained by behavioral cloning."""
 
 
-@fixed("bc ignores rewards", gamma=0.0, clip_rewards=None)
+@fixed("bc ignores rewards", gamma=0.0, reward_scale=1.0, clip_rewards=None)
 class BCConfig(OfflineConfig):
     """Settings of behavioral cloning (Pomerleau, "Efficient Training of Artificial Neural Networks", 1991)."""
 

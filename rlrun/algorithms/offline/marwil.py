@@ -19,6 +19,7 @@ from rlrun.engine.flow.operators.data import TrainOnData
 from rlrun.engine.flow.sources.data_minibatches import data_minibatches
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.learner.objective import Loss
 from rlrun.engine.nn.model_config import WHO_IS_RECURRENT, ModelConfig
 from rlrun.engine.settings.config import Fraction, NonNegativeFloat, PositiveFloat, Schedule, fixed
@@ -77,7 +78,8 @@ class MARWIL(Algorithm[MARWILConfig]):
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Creates the stream of minibatches of recorded steps with their returns-to-go."""
         config = self.config
-        view = partial(Transitions, gamma=config.gamma, n_step=None, clip_rewards=config.clip_rewards)
+        scale = RewardScale(config.reward_scale, config.clip_rewards)
+        view = partial(Transitions, gamma=config.gamma, n_step=None, scale=scale)
         return data_minibatches(trainee, config, view)
 
     @override

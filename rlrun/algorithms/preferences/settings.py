@@ -61,7 +61,7 @@ class RewardModelSettings(AlgorithmConfig):
 
 
 @defaults(lr=1e-3, minibatch_size=64, sgd_steps_per_iteration=100)
-@fixed("preferences depend on an episode's undiscounted return", gamma=1.0, clip_rewards=None)
+@fixed("preferences depend on an episode's undiscounted return", gamma=1.0, reward_scale=1.0, clip_rewards=None)
 @fixed("a reward model uses unnormalized observations", normalize_observations=False)
 class RewardModelConfig(RewardModelSettings, OfflineConfig):
     """Settings of a reward model that learns from preferences."""
@@ -84,7 +84,7 @@ class RewardModelConfig(RewardModelSettings, OfflineConfig):
 
 
 @defaults(gamma=1.0)
-@fixed("rlhf's rewards come from its reward model", normalize_rewards=False, clip_rewards=None)
+@fixed("rlhf's rewards come from its reward model", normalize_rewards=False, reward_scale=1.0, clip_rewards=None)
 @fixed("rlhf learns only from its reward model", curiosity=None, constraint=None)
 @fixed("a reward model uses unnormalized observations", normalize_observations=False)
 class RLHFConfig(RewardModelSettings, PPOConfig):
@@ -99,7 +99,13 @@ class RLHFConfig(RewardModelSettings, PPOConfig):
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("preferences depend on an episode's undiscounted return", gamma=1.0, normalize_rewards=False, clip_rewards=None)
+@fixed(
+    "preferences depend on an episode's undiscounted return",
+    gamma=1.0,
+    normalize_rewards=False,
+    reward_scale=1.0,
+    clip_rewards=None,
+)
 @fixed("the reference policy uses unnormalized observations", normalize_observations=False)
 @fixed(WHOLE_EPISODES, microbatch_size=None, num_learners=0)
 @defaults(lr=1e-3, num_envs_per_worker=16, num_epochs=2, minibatch_size=1024)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
 
 
-@fixed("nothing is learned", lr=1.0, gamma=1.0, normalize_rewards=False, clip_rewards=None)
+@fixed("nothing is learned", lr=1.0, gamma=1.0, normalize_rewards=False, reward_scale=1.0, clip_rewards=None)
 @defaults(rollout_fragment_length=32)
 class RandomConfig(WithoutNetworkConfig):
     """Settings of the uniformly random policy."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows
 from rlrun.engine.datasets.input_sets import demonstrations_at
+from rlrun.engine.functional.reward_scale import UNSCALED, RewardScale
 from rlrun.engine.functional.saved_numbers import load_generator
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
@@ -38,8 +39,7 @@ class DemonstratedReplay:
         demonstrations: Path of a file or a data set of demonstrations; if None, the first fragment raises an error.
         ratio: Probability that a sampled sequence is a demonstration.
         seed: Seed for the choice between demonstrations and collected experience.
-        clip_rewards: Clip range of the demonstrations' rewards, the same as for collected rewards; None for no
-            clipping.
+        scale: Scale and clipping bound of the demonstrations' rewards, the same as for collected rewards.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class DemonstratedReplay:
         demonstrations: str | None,
         ratio: float,
         seed: int,
-        clip_rewards: float | None = None,
+        scale: RewardScale = UNSCALED,
     ) -> None:
         self.config = config
         self.ratio = ratio
         self._replay_of = replay_of
         self._path = demonstrations
-        self._clip_rewards = clip_rewards
+        self._scale = scale
         self._collected = replay_of(config, num_workers=num_workers)
         self._demonstrated: SequenceReplay | None = None
         self._state: dict[str, Any] | None = None
@@ -112,8 +112,7 @@ class DemonstratedReplay:
         found = demonstrations_at(self._path)
         config = self.config
         fragment = found.fragment(like)
-        if self._clip_rewards is not None:
-            fragment["rewards"] = fragment["rewards"].clip(-self._clip_rewards, self._clip_rewards)
+        fragment["rewards"] = self._scale(fragment["rewards"])
         fragment["state"] = np.zeros((len(fragment["valid"]), 1, like["state"].shape[2]), np.float32)
         span = config.burn_in + config.length + config.stride
         replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + 3 * span), num_workers=1)

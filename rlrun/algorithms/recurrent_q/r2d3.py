@@ -12,6 +12,7 @@ from typing_extensions import override
 from rlrun.algorithms.recurrent_q.demonstrated_replay import DemonstratedReplay
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2, R2D2Config
 from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.replay.local_replay import LocalReplay
 from rlrun.engine.replay.replay import Replay
@@ -55,7 +56,7 @@ class R2D3(R2D2):
             len(trainee.workers.indices),
             demonstrations=config.demonstrations,
             ratio=config.demonstration_ratio,
-            clip_rewards=config.clip_rewards,
+            scale=RewardScale(config.reward_scale, config.clip_rewards),
             seed=child_seed(trainee.seed, "demonstrations"),
         )
         return LocalReplay(mixed, trainee.workers.indices)

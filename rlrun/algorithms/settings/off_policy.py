@@ -30,10 +30,7 @@ NoiseKind = Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"]
 
 @defaults(num_envs_per_worker=1, max_grad_norm=10.0)
 @fixed("a minibatch from a replay buffer is used as a whole", microbatch_size=None)
-@fixed(
-    "a replay buffer would mix rewards that were scaled at different times; use clip_rewards to bound them",
-    normalize_rewards=False,
-)
+@fixed("a replay buffer would mix rewards of different scales; set reward_scale instead", normalize_rewards=False)
 class OffPolicyConfig(AlgorithmConfig):
     """Settings of an algorithm that learns from a replay buffer."""
 

@@ -25,7 +25,7 @@ from rlrun.engine.settings.config import PositiveInt, fixed
 )
 @fixed("minibatches of a data set are processed in one process", num_learners=0)
 @fixed("a minibatch of a data set is used as a whole", microbatch_size=None)
-@fixed("rewards of a data set have a fixed scale; use clip_rewards to bound them", normalize_rewards=False)
+@fixed("rewards of a data set have a fixed scale; set reward_scale instead", normalize_rewards=False)
 class OfflineConfig(DataSettings, AlgorithmConfig):
     """Settings of an algorithm that learns from recorded data alone, without stepping an env."""
 

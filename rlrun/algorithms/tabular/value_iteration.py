@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @fixed("the algorithm does not step an env", rollout_fragment_length=None, min_env_steps_per_iteration=0)
 @fixed("one process sweeps over all states", num_workers=0)
 @fixed("values are replaced by their backups, without a step size", lr=1.0)
-@fixed("exact values refer to unscaled rewards", normalize_rewards=False, clip_rewards=None)
+@fixed("exact values refer to unscaled rewards", normalize_rewards=False, reward_scale=1.0, clip_rewards=None)
 class ValueIterationConfig(WithoutNetworkConfig):
     """Settings of value iteration (Bellman, "Dynamic Programming", 1957); with a gamma of 1, values may diverge."""
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.data_set import DataSet, Indices
 from rlrun.engine.functional.returns import discounted_returns
+from rlrun.engine.functional.reward_scale import UNSCALED, RewardScale
 
 
 class DataView(Protocol):
@@ -55,7 +56,7 @@ class Transitions:
         data: The data set.
         gamma: Discount factor.
         n_step: Maximum length n of a transition; None for the rest of the episode, whose sum of rewards is the return.
-        clip_rewards: Bound to which each reward is clipped; None for no clipping.
+        scale: Scale and clipping bound of each reward.
         further: Names of additional columns to read: `next_actions` (the actions taken at `next_obs`) with `next_valid`
             (false where the episode ends without such an action), and `returns` (the discounted sum of rewards to the
             episode's end, without a bootstrap). Algorithms use these returns as lower bounds of values. This is wrong
@@ -68,14 +69,14 @@ class Transitions:
         *,
         gamma: float,
         n_step: int | None = 1,
-        clip_rewards: float | None = None,
+        scale: RewardScale = UNSCALED,
         further: Sequence[str] = (),
     ) -> None:
         self.data = data
         self.further = further
         self.gamma = gamma
         self.n_step = n_step
-        self.clip_rewards = clip_rewards
+        self.scale = scale
 
     def __len__(self) -> int:
         return self.data.num_steps
@@ -84,7 +85,7 @@ class Transitions:
         """Reads S transitions, given the numbers of their first steps [S], which count from 0 over all episodes."""
         data, rows = self.data, self.data.rows_of_steps(items)
         own = data.rows(rows, ("obs", "actions", "valid", "rewards", "terminateds"))
-        last, rewards = own.pop("terminateds"), clipped(own.pop("rewards"), self.clip_rewards)
+        last, rewards = own.pop("terminateds"), self.scale(own.pop("rewards"))
         following = rows + 1
         if self.n_step != 1:
             following = self._following(items, rows)
@@ -106,7 +107,7 @@ class Transitions:
 
     @cached_property
     def _returns(self) -> NDArray[np.float64]:
-        return returns_to_go(self.data, self.gamma, self.clip_rewards)
+        return returns_to_go(self.data, self.gamma, self.scale)
 
     @cached_property
     def _lower_bounds(self) -> NDArray[np.float64]:
@@ -131,7 +132,7 @@ class Transitions:
         if self.n_step is None:
             return self._returns[rows]
         reached = rows[:, None] + np.arange(self.n_step)
-        rewards = rewards_at(self.data, np.minimum(reached, following[:, None] - 1).ravel(), self.clip_rewards)
+        rewards = rewards_at(self.data, np.minimum(reached, following[:, None] - 1).ravel(), self.scale)
         rewards = rewards.reshape(reached.shape) * (reached < following[:, None])
         sums: NDArray[np.float64] = rewards @ self.gamma ** np.arange(self.n_step)
         return sums
@@ -208,26 +209,19 @@ class Sequences:
         return batch
 
 
-def rewards_at(data: DataSet, rows: Indices, clip_rewards: float | None) -> NDArray[np.float64]:
-    """Returns the rewards in given rows of a data set, clipped to [-`clip_rewards`, `clip_rewards`].
-
-    None leaves the rewards unchanged.
-    """
-    return clipped(data.rows(rows, ("rewards",))["rewards"], clip_rewards)
+def rewards_at(data: DataSet, rows: Indices, scale: RewardScale) -> NDArray[np.float64]:
+    """Returns the rewards in given rows of a data set, scaled and clipped."""
+    rewards: NDArray[np.float64] = scale(data.rows(rows, ("rewards",))["rewards"])
+    return rewards
 
 
-def clipped(rewards: NDArray[np.float64], bound: float | None) -> NDArray[np.float64]:
-    """Returns rewards clipped to [-bound, bound]; unchanged if the bound is None."""
-    return rewards if bound is None else rewards.clip(-bound, bound)
-
-
-def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None) -> NDArray[np.float64]:
+def returns_to_go(data: DataSet, gamma: float, scale: RewardScale = UNSCALED) -> NDArray[np.float64]:
     """Returns the discounted sum of rewards from each of N rows to its episode's end, [N]; 0 in rows without a step.
 
     Args:
         data: The data set.
         gamma: Discount factor.
-        clip_rewards: Bound to which each reward is clipped; None for no clipping.
+        scale: Scale and clipping bound of each reward.
     """
-    rewards = rewards_at(data, np.arange(data.num_rows), clip_rewards)
+    rewards = rewards_at(data, np.arange(data.num_rows), scale)
     return discounted_returns(rewards, *data.episodes, gamma)

@@ -191,12 +191,12 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
     elif size > LARGE_REWARD or max(-least, most) > HUGE_REWARD:
         reason, advice = (
             "values and gradients grow with the reward",
-            "set config.normalize_rewards: true for on-policy algorithms, else scale the reward",
+            "set config.normalize_rewards: true for on-policy algorithms, else config.reward_scale below 1",
         )
         is_severe = size > VERY_LARGE_REWARD or max(-least, most) > HUGE_REWARD
         yield EnvFinding("rewards", "note", found, reason, advice, is_severe)
     elif size < SMALL_REWARD and max(-least, most) < SMALL_REWARD:
-        yield EnvFinding("rewards", "note", found, "value errors are then tiny", "scale rewards to about 1")
+        yield EnvFinding("rewards", "note", found, "value errors are then tiny", "set reward_scale above 1")
     else:
         yield EnvFinding("rewards", "ok", found)
 

@@ -94,7 +94,7 @@ class Hindsight:
             raise UsageError(
                 f"replay.hindsight: compute_reward returns {computed[wrong[0]]:g} for a step whose reward was "
                 f"{given[wrong[0]]:g}. Rewards must depend only on achieved and desired goal: leave out "
-                "everything that changes them afterwards, such as clip_rewards and wrappers"
+                "everything that changes them afterwards, such as reward_scale, clip_rewards and wrappers"
             )
         self._checked_steps += len(t)
 

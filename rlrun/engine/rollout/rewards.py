@@ -1,4 +1,4 @@
-"""Transformation of rewards before learning: clipping, or division by the standard deviation of discounted returns."""
+"""Transformation of rewards before learning: a constant scale and clipping, or normalization by discounted returns."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.reward_scale import UNSCALED, RewardScale
 from rlrun.engine.settings.registry import load_internal
 
 DISCOUNTED_SUMS = "rlrun.engine.functional.returns:forward_discounted_sums"
-"""Import path of the function that computes the discounted sums whose standard deviation scales rewards."""
+"""Import path of the function that computes the discounted sums whose standard deviation normalizes rewards."""
 
 RETURNS = "returns"
 """Filter name of the running statistics of discounted returns."""
 
 CLIP = 10.0
-"""Clipping bound of scaled rewards."""
+"""Clipping bound of normalized rewards."""
 
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """Settings for clipping or scaling a policy's rewards.
+    """Settings for scaling, clipping or normalizing a policy's rewards.
 
     Attributes:
-        gamma: Discount of the returns whose standard deviation scales rewards.
-        clip: Clipping bound of raw rewards; None for no clipping.
-        scale: Whether rewards are divided by the standard deviation of discounted returns.
+        gamma: Discount of the returns whose standard deviation normalizes rewards.
+        scale: Constant scale and clipping bound of raw rewards.
+        normalize: Whether rewards are divided by the standard deviation of discounted returns.
     """
 
     gamma: float
-    clip: float | None = None
-    scale: bool = False
+    scale: RewardScale = UNSCALED
+    normalize: bool = False
 
 
 class RewardTransform:
-    """Clips rewards, or divides them by the running standard deviation of discounted returns.
+    """Scales and clips rewards, or divides them by the running standard deviation of discounted returns.
 
     The standard deviation arrives with the policy's weights. The worker keeps the running discounted return of each
     slot.
@@ -50,14 +51,14 @@ class RewardTransform:
 
     def __init__(self, slots: int, settings: RewardSettings) -> None:
         self.settings = settings
-        self._discounted_sums = load_internal(DISCOUNTED_SUMS) if settings.scale else None
+        self._discounted_sums = load_internal(DISCOUNTED_SUMS) if settings.normalize else None
         self.moments = Moments.empty(())
         self._returns = np.zeros(slots)
 
-    def __call__(
+    def measured(
         self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float32], dict[str, Moments]]:
-        """Transforms a fragment's raw rewards.
+    ) -> tuple[NDArray[np.float64], dict[str, Moments]]:
+        """Scales and clips a fragment's raw rewards, and measures their discounted returns.
 
         Args:
             rewards: Raw rewards, [T, B].
@@ -65,23 +66,9 @@ class RewardTransform:
             valid: Whether the entry is a step, [T, B]; rewards and ends of other entries are ignored.
 
         Returns:
-            The transformed rewards [T, B], and the fragment's new statistics by name.
+            The scaled and clipped rewards [T, B], and the fragment's new statistics by name.
         """
-        clipped, delta = self.measured(rewards, ends, valid)
-        return self.scaled(clipped, delta), delta
-
-    def measured(
-        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float64], dict[str, Moments]]:
-        """Clips a fragment's raw rewards, and measures their discounted returns; see `__call__`.
-
-        Returns:
-            The clipped rewards [T, B], and the fragment's new statistics by name.
-        """
-        rewards = np.where(valid, rewards, 0.0)
-        clip = self.settings.clip
-        if clip is not None:
-            rewards = rewards.clip(-clip, clip)
+        rewards = self.settings.scale(np.where(valid, rewards, 0.0))
         if self._discounted_sums is None:
             return rewards, {}
         ends = ends & valid
@@ -89,8 +76,8 @@ class RewardTransform:
         self._returns = np.where(ends[-1], 0.0, sums[-1])
         return rewards, {RETURNS: Moments.of(sums[valid], 1)}
 
-    def scaled(self, rewards: NDArray[np.float64], delta: Mapping[str, Moments]) -> NDArray[np.float32]:
-        """Divides clipped rewards [T, B] by the standard deviation of all returns, if rewards are scaled.
+    def normalized(self, rewards: NDArray[np.float64], delta: Mapping[str, Moments]) -> NDArray[np.float32]:
+        """Divides rewards [T, B] by the standard deviation of all returns, if rewards are normalized.
 
         Args:
             rewards: Rewards of a fragment, from `measured`.

@@ -199,15 +199,15 @@ class RolloutWorker:
         ends = batch["terminateds"] | batch["truncateds"]
         batch["rewards"], returned = transform.measured(batch["rewards"], ends, batch["valid"])
         if self.config.groups == 1:  # otherwise by the returns of all groups, once their fragments are joined
-            batch["rewards"] = transform.scaled(batch["rewards"], returned)
+            batch["rewards"] = transform.normalized(batch["rewards"], returned)
         collector.postprocess(batch)
         if policy in recorded.closing:
             place_finals(batch, *recorded.closing[policy])
         return {**seen, **returned}
 
-    def scaled(self, policy: str, rewards: NDArray[np.float64], delta: Mapping[str, Moments]) -> Floats:
-        """Scales a policy's clipped rewards [T, B] by the standard deviation of returns; see `RewardTransform`."""
-        return self._rewards[policy].scaled(rewards, delta)
+    def normalized(self, policy: str, rewards: NDArray[np.float64], delta: Mapping[str, Moments]) -> Floats:
+        """Divides a policy's rewards [T, B] by the standard deviation of returns; see `RewardTransform.normalized`."""
+        return self._rewards[policy].normalized(rewards, delta)
 
     def state(self) -> dict[str, Any]:
         """Returns the worker's state for a checkpoint: fragment number, running episodes, and policies' memories."""

@@ -1,4 +1,4 @@
-"""Clipping and scaling of rewards on a device: the torch counterpart of `rlrun.engine.rollout.rewards`."""
+"""Scaling and clipping of rewards on a device: the torch counterpart of `rlrun.engine.rollout.rewards`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlrun.engine.rollout.rewards import CLIP, RewardSettings
 
 
 class TensorRewards:
-    """Reward transform on a device: clips rewards or scales them like `RewardTransform`.
+    """Reward transform on a device: scales, clips or normalizes rewards like `RewardTransform`.
 
     Args:
         slots: B, number of env slots.
@@ -40,15 +40,13 @@ class TensorRewards:
 
         Returns:
             The transformed rewards [T, B] as float32, and mean and sum of squared deviations of the discounted returns
-            [2], as float64; None without scaling.
+            [2], as float64; None without normalization.
 
         Source:
             Engstrom et al., arXiv:2005.12729, section 3 ("reward scaling").
         """
-        clip = self.settings.clip
-        if clip is not None:
-            rewards = rewards.clamp(-clip, clip)
-        if not self.settings.scale:
+        rewards = self.settings.scale(rewards)
+        if not self.settings.normalize:
             return rewards.float(), None
         sums = torch.empty(rewards.shape, dtype=torch.float64, device=rewards.device)
         for t in range(len(rewards)):

@@ -26,7 +26,7 @@ OWN_LOSS = ", or the loss itself, such as the log of a negative number"
 
 REMEDIES = (
     "Try a lower lr or a smaller max_grad_norm; for large observations or rewards, normalize_observations, "
-    "normalize_rewards or clip_rewards. Also check whether the env itself returns NaN or infinity"
+    "normalize_rewards, reward_scale or clip_rewards. Also check whether the env itself returns NaN or infinity"
 )
 
 

@@ -117,7 +117,7 @@ def _found(checks: Iterable[Callable[[Evidence], Finding | None]], evidence: Seq
 def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> list[Finding]:
     """Findings of the env check, without those that settings such as normalization already handle."""
     handled = {
-        "rewards": all(config.get("normalize_rewards") or config.get("clip_rewards") for config in configs),
+        "rewards": all(map(_changes_rewards, configs)),
         "observations": all(config.get("normalize_observations") for config in configs),
     }
     scaled = {"rewards": SCALED_REWARDS, "observations": SCALED_OBSERVATIONS}
@@ -128,6 +128,10 @@ def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> 
             advice = advised(configs[0], *scaled[one.topic]) if names_setting else one.advice
             found.append(Finding(f"env: {one.topic}", one.found, one.reason, advice))
     return found
+
+
+def _changes_rewards(config: Mapping[str, Any]) -> bool:
+    return bool(config.get("normalize_rewards") or config.get("clip_rewards") or config.get("reward_scale", 1.0) != 1)
 
 
 def _seeds_disagree(evidence: Sequence[Evidence]) -> list[Finding]:

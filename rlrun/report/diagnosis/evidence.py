@@ -15,6 +15,7 @@ from rlrun.engine.datasets.input_config import InputConfig
 from rlrun.engine.datasets.input_sets import opened
 from rlrun.engine.datasets.transitions import returns_to_go, rewards_at
 from rlrun.engine.envs.probes.probe import Probe
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.messages.errors import RlrunError
 from rlrun.engine.rollout.evaluation import EvaluationResult
 from rlrun.engine.settings.metric import of_policy
@@ -37,30 +38,31 @@ class DataReturns:
 
 def data_returns(config: Mapping[str, Any]) -> DataReturns | None:
     """Return statistics of the data sets in an algorithm's settings; None if there is no readable data."""
+    scale = RewardScale(config.get("reward_scale", 1.0), config.get("clip_rewards"))
     parts = [InputConfig.parse(part) for part in config.get("input") or ()]
     try:
-        found = [continued_returns(opened(part), float(config["gamma"]), config.get("clip_rewards")) for part in parts]
+        found = [continued_returns(opened(part), float(config["gamma"]), scale) for part in parts]
     except (RlrunError, KeyError):
         return None
     returns = np.concatenate(found) if found else np.empty(0)
     return DataReturns(float(returns.mean()), float(returns.max())) if returns.size else None
 
 
-def continued_returns(data: DataSet, gamma: float, clip_rewards: float | None) -> NDArray[np.float64]:
+def continued_returns(data: DataSet, gamma: float, scale: RewardScale) -> NDArray[np.float64]:
     """Discounted return of each step, [N], as if truncated episodes continued forever with their mean reward.
 
     Args:
         data: The data set.
         gamma: Discount factor; with 1, truncated episodes are not continued.
-        clip_rewards: Bound to which each reward is clipped; None for no clipping.
+        scale: Scale and clipping bound of each reward.
     """
-    returns = returns_to_go(data, gamma, clip_rewards)
+    returns = returns_to_go(data, gamma, scale)
     starts, lengths = data.episodes
     starts, lengths = starts[lengths > 0], lengths[lengths > 0]
     rows = np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
     if gamma < 1:
         goes_on = ~data.rows(starts + lengths - 1, ("terminateds",))["terminateds"]
-        sums = np.add.reduceat(rewards_at(data, rows, clip_rewards), np.cumsum(lengths) - lengths)
+        sums = np.add.reduceat(rewards_at(data, rows, scale), np.cumsum(lengths) - lengths)
         steps_left = np.repeat(starts + lengths, lengths) - rows
         returns[rows] += gamma**steps_left * np.repeat(goes_on * sums / lengths, lengths) / (1 - gamma)
     own: NDArray[np.float64] = returns[rows]

@@ -47,10 +47,13 @@ CLIPPED_GRADIENTS = Remedy("max_grad_norm", f"{{}}: {USUAL_BOUND}", USUAL_BOUND)
 MORE_EPOCHS = Remedy("num_epochs", "more {}")
 SMALLER_LR = Remedy("lr", "a smaller {}")
 LARGER_BATCH = Remedy("train_batch_size", "a larger {}")
+SCALED_IN_ENV = "rewards scaled in the env"
+SMALLER_SCALE = Remedy("reward_scale", "a smaller {}")
 SCALED_REWARDS = (
     Remedy("normalize_rewards", "{}: true", True),
+    SMALLER_SCALE,
     Remedy("clip_rewards", "{}: 1", 1.0),
-    "scaled rewards",
+    SCALED_IN_ENV,
 )
 SCALED_OBSERVATIONS = (Remedy("normalize_observations", "{}: true", True), "scaled observations")
 

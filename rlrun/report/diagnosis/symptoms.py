@@ -25,8 +25,10 @@ from rlrun.report.diagnosis.evidence import (
 from rlrun.report.diagnosis.finding import (
     LARGER_BATCH,
     MORE_EPOCHS,
+    SCALED_IN_ENV,
     SCALED_REWARDS,
     SMALLER_LR,
+    SMALLER_SCALE,
     USUAL_BOUND,
     Finding,
     Remedy,
@@ -81,7 +83,7 @@ def _weights_at_bound(one: Evidence) -> Finding | None:
         return None
     found = f"{clipped:.0%} of the recorded actions have the maximum weight (max_weight)"
     reason = "they are all imitated equally, regardless of their advantages"
-    advice = advised(one.config, Remedy("beta", "a smaller {}"), "scaled rewards")
+    advice = advised(one.config, Remedy("beta", "a smaller {}"), SMALLER_SCALE, SCALED_IN_ENV)
     return Finding("saturated weights", found, reason, advice)
 
 
@@ -274,7 +276,7 @@ def _errors_beyond_huber(one: Evidence) -> Finding | None:
     found = f"{beyond:.0%} of the TD errors exceed config.huber ({one.config.get('huber')})"
     reason = "if most errors are in its linear part, a Huber loss learns the median of the targets instead of the mean"
     bound = Remedy("huber", "{}: null (a squared error)")
-    advice = advised(one.config, bound, Remedy("clip_rewards", "{}: 1", 1.0), "scaled rewards")
+    advice = advised(one.config, bound, *SCALED_REWARDS[1:])
     return Finding("errors beyond huber", found, reason, advice)
 
 
@@ -288,7 +290,7 @@ def _steady_growth(one: Evidence, metric: str) -> float | None:
         return None
     fell = returns[GROWING // 2 :].mean() < returns[: GROWING // 2].mean()
     seen = one.values("episode_return_max")
-    return float(values[0]) if fell and seen.size and values[-1] > _agents(one) * seen.max() else None
+    return float(values[0]) if fell and seen.size and values[-1] > _agents(one) * _scale(one) * seen.max() else None
 
 
 def _agents(one: Evidence) -> int:
@@ -296,8 +298,12 @@ def _agents(one: Evidence) -> int:
     return max(1, one.num_agents) if one.config.get("team_reward") == "sum" else 1
 
 
+def _scale(one: Evidence) -> float:
+    return float(one.config.get("reward_scale", 1.0))
+
+
 def _value_bounds(one: Evidence) -> tuple[float, float] | None:
-    """Lowest and highest value that returns, clipped rewards and the entropy bonus allow, None if unknown.
+    """Lowest and highest value that returns, scaled and clipped rewards, and the entropy bonus allow, None if unknown.
 
     Where hardly any return is below 0 (or above), a tenth of the other bound is allowed: estimates near 0 have either
     sign.
@@ -307,7 +313,8 @@ def _value_bounds(one: Evidence) -> tuple[float, float] | None:
     if not returns.size or not length >= 1 or not isinstance(gamma, int | float):
         return None
     clip = one.config.get("clip_rewards")
-    low, high = (largest_value(float(each), length, gamma) for each in (returns.min(), returns.max()))
+    ends = _scale(one) * returns.min(), _scale(one) * returns.max()
+    low, high = (largest_value(float(each), length, gamma) for each in ends)
     if isinstance(clip, int | float) and gamma < 1:
         low, high = -clip / (1 - gamma), clip / (1 - gamma)
     bonus = float(np.nan_to_num(abs(one.usual(*ENTROPIES)) * one.usual(TEMPERATURE))) / max(1 - gamma, 1e-6)

@@ -254,6 +254,8 @@ BONUS = {"learner/alpha/alpha": [0.5] * 10, "learner/actor/entropy": [-4.0] * 10
         ("learner/q_mean", {"episode_return_max": [0.9] * 10}, {"gamma": 1.0}, 0.9, 2.0),  # not 2.0 in both directions
         ("learner/q_mean", {"episode_return_max": [-1.0] * 10}, {"gamma": 1.0}, 0.2, 2.0),
         ("learner/q_mean", {}, {"clip_rewards": 1}, 10.0, 10.0),
+        ("learner/q_mean", {}, {"reward_scale": 0.25}, 0.25 * ALLOWED, 0.025 * ALLOWED),
+        ("learner/q_mean", {}, {"reward_scale": 0.25, "clip_rewards": 1}, 10.0, 10.0),
         ("learner/q_mean", TWO_AGENTS, {"team_reward": "sum"}, 2 * ALLOWED, 0.2 * ALLOWED),
         ("learner/q_mean", TWO_AGENTS, {"team_reward": "once"}, ALLOWED, 0.1 * ALLOWED),
         (
@@ -300,13 +302,13 @@ def test_values_that_rise_in_each_of_the_last_rows_as_returns_fall_are_told_befo
 
 def test_td_errors_that_are_mostly_beyond_the_bound_of_the_huber_loss_are_found(wording) -> None:
     def found(beyond: float, metric: str = "learner/huber_excess", end: float = 20.0) -> list[Finding]:
-        config = {"huber": 1.0, "clip_rewards": None}
+        config = {"huber": 1.0, "reward_scale": 1.0, "clip_rewards": None}
         told = diagnose([seen(curve(end, **{metric: [0.0] * 9 + [beyond]}), config)], [])
         return [one for one in told if one.name == "errors beyond huber"]
 
     (finding,) = found(0.51)
     assert finding.found == wording("51%", "1.0")
-    assert finding.advice == wording("config.huber", "config.clip_rewards")
+    assert finding.advice == wording("config.huber", "config.clip_rewards", "config.reward_scale")
     assert found(0.51, "learner/critics/huber_excess") == [finding]
     assert found(0.5) == []
     assert found(0.51, end=220.0) == []  # it has learned

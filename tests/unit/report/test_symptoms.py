@@ -14,6 +14,7 @@ from rlrun.cli.main import cli
 from rlrun.cli.outcome import next_steps
 from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.functional.reward_scale import UNSCALED
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.runs.trial_result import Columns, TrialResult
 from rlrun.report.diagnosis.diagnose import diagnose
@@ -46,8 +47,8 @@ def written(folder: Path, rewards: list[list[float]], terminated: list[bool], ac
 def test_returns_of_truncated_episodes_go_on_with_their_mean_reward(tmp_path: Path) -> None:
     data = DataSet(written(tmp_path / "data", [[1.0, 2.0], [1.0, 3.0]], [True, False]))
     # The second one goes on with 2 a step, which are worth 2 / (1 - 0.5) = 4 after its end.
-    np.testing.assert_allclose(continued_returns(data, 0.5, None), [2.0, 2.0, 1 + 0.5 * (3 + 0.5 * 4), 3 + 0.5 * 4])
-    np.testing.assert_allclose(continued_returns(data, 1.0, None), [3.0, 2.0, 4.0, 3.0])
+    np.testing.assert_allclose(continued_returns(data, 0.5, UNSCALED), [2.0, 2.0, 1 + 0.5 * (3 + 0.5 * 4), 3 + 0.5 * 4])
+    np.testing.assert_allclose(continued_returns(data, 1.0, UNSCALED), [3.0, 2.0, 4.0, 3.0])
     config = {"input": [{"path": str(data.folder)}], "gamma": 0.5, "clip_rewards": None}
     assert data_returns(config) == DataReturns(3.125, 5.0)
     assert data_returns({**config, "input": [{"path": str(tmp_path / "gone")}]}) is None

@@ -17,6 +17,7 @@ from rlrun.engine.flow.operators.replay import NormalizeObservations, UpdatePrio
 from rlrun.engine.flow.recipes.replay_updates import ReplayUpdateSettings
 from rlrun.engine.flow.sources.data_minibatches import DataMinibatches, MinibatchSettings, data_minibatches
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.messages.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,8 +53,12 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
         """Maximum number of rewards in an n-step return."""
 
     @property
+    def reward_scale(self) -> float:
+        """Factor of each reward."""
+
+    @property
     def clip_rewards(self) -> float | None:
-        """Bound on the absolute value of each reward; None for no clipping."""
+        """Bound on the absolute value of each scaled reward; None for no clipping."""
 
     @property
     def further_columns(self) -> tuple[str, ...]:
@@ -76,7 +81,7 @@ def transitions(config: DataUpdateSettings) -> Any:
         Transitions,
         gamma=config.gamma,
         n_step=config.n_step,
-        clip_rewards=config.clip_rewards,
+        scale=RewardScale(config.reward_scale, config.clip_rewards),
         further=config.further_columns,
     )
 

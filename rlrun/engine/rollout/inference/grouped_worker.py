@@ -78,7 +78,7 @@ class GroupedWorker:
             return rollouts[0]
         rollout, first = _joined(rollouts), self._workers[0]
         for policy, batch in rollout.batches.items():
-            batch["rewards"] = first.scaled(policy, batch["rewards"], rollout.filter_deltas[policy])
+            batch["rewards"] = first.normalized(policy, batch["rewards"], rollout.filter_deltas[policy])
         return rollout
 
     def state(self) -> dict[str, Any]:

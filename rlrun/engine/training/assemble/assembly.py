@@ -14,6 +14,7 @@ from rlrun.engine.envs.env_config import EnvConfig, missing_column
 from rlrun.engine.flow.clock import Clock
 from rlrun.engine.flow.policy_workers import PolicyWorkers
 from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.rewards import RewardSettings
@@ -416,8 +417,8 @@ def _local_replay(
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:
-    """Returns an algorithm's settings for processing rewards: discount factor, clipping and scaling."""
-    return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
+    """Returns an algorithm's settings for processing rewards: discount factor, scale, clipping and normalization."""
+    return RewardSettings(config.gamma, RewardScale(config.reward_scale, config.clip_rewards), config.normalize_rewards)
 
 
 def _announce_compilation(

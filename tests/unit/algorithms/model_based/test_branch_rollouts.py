@@ -13,6 +13,7 @@ from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRoll
 from rlrun.algorithms.model_based.fit_model import FitModel
 from rlrun.algorithms.model_based.mbpo import actor_outputs
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.messages.errors import CheckpointError
 from rlrun.engine.replay.replay_buffer import ReplayBuffer
 from tests.rounding import rounding_error
@@ -24,8 +25,8 @@ def branch_of(training: rlrun.Training) -> BranchRollouts:
     config, trainee = training.description.algorithm.config, training.running.trainee
     replay = ReplayBuffer(config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0)
     fit = FitModel(trainee, replay, config.dynamics, learning_starts=0)
-    imagined, clip = ModelReplay(2, seed=1), config.clip_rewards
-    return BranchRollouts(trainee, fit, imagined, actor_outputs, number=6, gamma=0.9, clip_rewards=clip)
+    imagined, scale = ModelReplay(2, seed=1), RewardScale(config.reward_scale, config.clip_rewards)
+    return BranchRollouts(trainee, fit, imagined, actor_outputs, number=6, gamma=0.9, scale=scale)
 
 
 def right_half_ends(obs: Any, actions: Any, next_obs: Any) -> Any:
@@ -67,12 +68,12 @@ def test_a_reward_by_rule_sees_the_actions_of_the_env(mbpo: Make) -> None:
     np.testing.assert_allclose(found["rewards"], by_hand, rtol=rounding_error(3))
 
 
-def test_a_reward_by_rule_is_clipped_as_collected_ones_are(mbpo: Make) -> None:
+def test_a_reward_by_rule_is_scaled_and_clipped_as_collected_ones_are(mbpo: Make) -> None:
     rule, starts = {"reward": f"{__name__}:reward_by_hand"}, np.ones((64, 3), np.float32)
     raw = branch_of(mbpo(rule)).roll_out(starts, 1)["rewards"]
-    found = branch_of(mbpo(rule, clip_rewards=20.0)).roll_out(starts, 1)["rewards"]
-    np.testing.assert_array_equal(found, raw.clip(-20, 20))
-    assert raw.min() < -20 < 20 < raw.max()
+    found = branch_of(mbpo(rule, reward_scale=0.5, clip_rewards=20.0)).roll_out(starts, 1)["rewards"]
+    np.testing.assert_array_equal(found, (raw / 2).clip(-20, 20))
+    assert raw.min() < -40 < 40 < raw.max()
 
 
 def test_imagined_transitions_count_as_nothing_that_was_collected_and_grow_with_the_schedule(mbpo: Make) -> None:

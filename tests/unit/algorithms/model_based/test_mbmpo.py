@@ -19,6 +19,7 @@ from rlrun.algorithms.model_based.policy import AGENT, ModelBasedPolicy
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.flow.nodes import Delivered, Pending
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.replay.replay_buffer import ReplayBuffer
 from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
@@ -73,16 +74,16 @@ def replay_of(training: rlrun.Training) -> ReplayBuffer:
 
 
 def imagination_of(training: rlrun.Training) -> ImagineTasks:
-    trainee = training.running.trainee
+    trainee, config = training.running.trainee, training.description.algorithm.config
     return ImagineTasks(
         trainee,
-        FitModel(trainee, replay_of(training), training.description.algorithm.config.dynamics, learning_starts=0),
+        FitModel(trainee, replay_of(training), config.dynamics, learning_starts=0),
         inner_steps=1,
         inner_lr=0.5,
         episodes=4,
         length=6,
         gamma=0.9,
-        clip_rewards=training.description.algorithm.config.clip_rewards,
+        scale=RewardScale(config.reward_scale, config.clip_rewards),
     )
 
 
@@ -121,9 +122,11 @@ def test_nothing_counts_behind_an_episodes_end() -> None:
     assert np.count_nonzero(valid) == 12 * 1 + 12 * 6
 
 
-def test_imagined_rewards_by_a_rule_are_clipped_as_collected_ones_are() -> None:
-    with mbmpo_training(dynamics={**DYNAMICS, "reward": "one_per_step"}, clip_rewards=0.5) as training:
-        np.testing.assert_array_equal(imagination_of(training)(0)["rewards"], 0.5)
+def test_imagined_rewards_by_a_rule_are_scaled_and_clipped_as_collected_ones_are() -> None:
+    with mbmpo_training(
+        dynamics={**DYNAMICS, "reward": "one_per_step"}, reward_scale=4.0, clip_rewards=3.0
+    ) as training:
+        np.testing.assert_array_equal(imagination_of(training)(0)["rewards"], 3.0)
 
 
 def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model() -> None:

@@ -13,6 +13,7 @@ from rlrun.algorithms.recurrent_q.demonstrated_replay import DemonstratedReplay
 from rlrun.engine.data.demonstrations import Demonstrations, load_demonstrations
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.functional.reward_scale import UNSCALED, RewardScale
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
 from rlrun.engine.replay.sequences import SequenceReplay
@@ -41,7 +42,7 @@ PRIORITIZED = {"sampling": "prioritized", "priority_alpha": 0.9, "priority_beta"
 
 
 def replay_of(
-    demonstrations: str | None, ratio: float, clip_rewards: float | None = None, **settings: Any
+    demonstrations: str | None, ratio: float, scale: RewardScale = UNSCALED, **settings: Any
 ) -> DemonstratedReplay:
     config = SequenceReplayConfig(
         capacity=500,
@@ -59,9 +60,7 @@ def replay_of(
     def empty(config: SequenceReplayConfig, num_workers: int) -> SequenceReplay:
         return SequenceReplay(config, num_workers=num_workers, n_step=2, gamma=0.9, seed=5)
 
-    return DemonstratedReplay(
-        empty, config, 1, demonstrations=demonstrations, ratio=ratio, seed=8, clip_rewards=clip_rewards
-    )
+    return DemonstratedReplay(empty, config, 1, demonstrations=demonstrations, ratio=ratio, seed=8, scale=scale)
 
 
 def test_a_data_set_shows_what_a_file_shows(shown: str, tmp_path: Path) -> None:
@@ -134,10 +133,10 @@ def test_every_step_that_was_shown_behind_the_burn_in_is_drawn_with_nothing_reme
     assert set(batch["discounts"][ends].tolist()) == {0.0}
 
 
-def test_rewards_of_demonstrations_are_clipped_as_collected_ones_are(shown: str) -> None:
-    replay = replay_of(shown, 1.0, clip_rewards=1.0)
+def test_rewards_of_demonstrations_are_scaled_and_clipped_as_collected_ones_are(shown: str) -> None:
+    replay = replay_of(shown, 1.0, scale=RewardScale(0.5, clip=2.0))
     replay.add(0, fragment_counting_from())
-    assert np.unique(replay.sample(500, 0)["rewards"]).tolist() == pytest.approx([0.0, 0.9, 1.0])
+    assert np.unique(replay.sample(500, 0)["rewards"]).tolist() == pytest.approx([0.0, 1.8, 2.0])
 
 
 def test_priorities_reach_the_replay_that_a_row_is_from(shown: str) -> None:

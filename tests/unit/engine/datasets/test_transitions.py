@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.transitions import Sequences, Steps, Transitions, returns_to_go
 from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.functional.reward_scale import RewardScale
 
 Ending = Literal["terminated", "truncated", "both", "cut"]
 
@@ -87,10 +88,12 @@ def test_a_return_is_the_sum_to_the_end_and_bootstraps_from_the_final_observatio
     assert found["next_obs"][:, 0, 0].tolist() == [3, 3, 3, 102, 102]
 
 
-def test_rewards_are_clipped_before_they_are_summed(tmp_path: Path) -> None:
-    data = written(tmp_path / "set", [(3, "terminated")])
-    assert Transitions(data, gamma=1.0, n_step=3, clip_rewards=1.0).gather(np.arange(3))["rewards"][0, 0] == 2
-    assert returns_to_go(data, 1.0, 1.0).tolist() == [2, 2, 1, 0]
+def test_rewards_are_scaled_and_clipped_before_they_are_summed(tmp_path: Path) -> None:
+    data, clipped, both = written(tmp_path / "set", [(3, "terminated")]), RewardScale(clip=1.0), RewardScale(0.5, 0.75)
+    assert Transitions(data, gamma=1.0, n_step=3, scale=clipped).gather(np.arange(3))["rewards"][0, 0] == 2
+    assert Transitions(data, gamma=1.0, scale=both).gather(np.arange(3))["rewards"].tolist() == [[0], [0.5], [0.75]]
+    assert returns_to_go(data, 1.0, clipped).tolist() == [2, 2, 1, 0]
+    assert returns_to_go(data, 1.0, both).tolist() == [1.25, 1.25, 0.75, 0]
 
 
 @settings(max_examples=15)

@@ -14,6 +14,7 @@ from rlrun.engine.datasets.layout import LOGP, LOGP_FORM
 from rlrun.engine.datasets.writer import SetWriter
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.make import make_env, spaces_of
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.weights import Weights
@@ -38,7 +39,7 @@ def worker_of(env: EnvConfig, *, records: bool = True) -> RolloutWorker:
         fragment_length=17,
         seed=7,
         behaviors={"default": policy.behavior()},
-        rewards={"default": RewardSettings(0.9, clip=0.5)},
+        rewards={"default": RewardSettings(0.9, RewardScale(2.0, clip=0.5))},
         records=records,
     )
     worker = RolloutWorker(config)

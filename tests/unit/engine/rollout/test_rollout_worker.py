@@ -11,6 +11,7 @@ from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import spaces_of
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.weights import Weights
@@ -46,7 +47,7 @@ def worker_for(
             fragment_length=length,
             seed=seed,
             behaviors={"default": policy.behavior()},
-            rewards={"default": RewardSettings(0.9, clip, scale)},
+            rewards={"default": RewardSettings(0.9, RewardScale(clip=clip), scale)},
             worker_index=index,
             **more,
         )
@@ -210,13 +211,13 @@ def test_rows_that_only_begin_an_episode_are_no_samples_of_the_return():
 
 
 def test_the_running_return_starts_afresh_where_an_episode_ended_with_the_fragment():
-    transform = RewardTransform(2, RewardSettings(0.5, scale=True))
+    transform = RewardTransform(2, RewardSettings(0.5, normalize=True))
     rewards, valid = np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([[True, True], [True, True]])
     ends = np.array([[False, False], [True, False]])  # of the first slot
-    transform(rewards, ends, valid)
+    transform.measured(rewards, ends, valid)
     assert transform.state()["returns"].tolist() == [0.0, 2.5]
     valid[0, 0] = False  # the final observation's row
-    _, statistics = transform(rewards, np.zeros_like(ends), valid)
+    _, statistics = transform.measured(rewards, np.zeros_like(ends), valid)
     # The first slot's only step returns 2, the other's 1 + 2.5 / 2 and 2 + 2.25 / 2.
     assert statistics["returns"].count == 3
     assert statistics["returns"].mean == pytest.approx((2.0 + 2.25 + 3.125) / 3)

@@ -42,7 +42,7 @@ def sampler_and_orders(algorithm: Any, env: str, length: int) -> tuple[partial[S
         fragment_length=length,
         seed=5,
         behaviors={"default": policy.behavior()},
-        rewards={"default": RewardSettings(0.9, scale=True)},
+        rewards={"default": RewardSettings(0.9, normalize=True)},
         num_workers=1,
     )
     weights = Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 0.3})

@@ -24,6 +24,7 @@ from rlrun.engine.envs.vector_env import BadReturn
 from rlrun.engine.flow.operators.recomputation import state_values
 from rlrun.engine.flow.sources.items import from_items
 from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.reward_scale import UNSCALED, RewardScale
 from rlrun.engine.learner.learner import last_batch_of
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.messages.errors import UsageError
@@ -253,13 +254,17 @@ def test_what_is_wrong_with_an_env_is_named(fault: str, found: str) -> None:
 
 @pytest.mark.parametrize("scale", [True, False])
 def test_rewards_are_scaled_as_in_numpy(scale: bool) -> None:
-    draws, settings = np.random.default_rng(0), RewardSettings(0.9, None if scale else 0.5, scale)
+    draws, settings = (
+        np.random.default_rng(0),
+        RewardSettings(0.9, UNSCALED if scale else RewardScale(3.0, clip=0.5), scale),
+    )
     numpy_form, tensor_form = RewardTransform(3, settings), TensorRewards(3, settings, torch.device("cpu"))
     for moments in (Moments.empty(()), Moments(5.0, np.array(0.3), np.array(2.0))):
         rewards, ends = draws.normal(size=(6, 3)), draws.random((6, 3)) < 0.3
         numpy_form.moments = moments
         tensor_form.load(moments)
-        expected, delta = numpy_form(rewards, ends, np.ones_like(ends))
+        before, delta = numpy_form.measured(rewards, ends, np.ones_like(ends))
+        expected = numpy_form.normalized(before, delta)
         found, seen = tensor_form(torch.from_numpy(rewards), torch.from_numpy(ends))
         np.testing.assert_allclose(found, expected, rtol=1e-6)
         if scale:

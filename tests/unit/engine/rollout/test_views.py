@@ -19,6 +19,7 @@ from rlrun.engine.data.views import VIEW_FRAMES, VIEW_PREV_ACTIONS, VIEW_PREV_RE
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.flow.operators.world_fragments import JoinFragments
 from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.reward_scale import RewardScale
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
@@ -82,7 +83,7 @@ def worker_of(policy: ActorCriticPolicy, length: int, env: type[ShortEpisodes] =
         fragment_length=length,
         seed=7,
         behaviors={"default": policy.behavior()},
-        rewards={"default": RewardSettings(gamma=0.99, clip=0.5)},
+        rewards={"default": RewardSettings(gamma=0.99, scale=RewardScale(clip=0.5))},
         worker_index=0,
         num_workers=1,
     )

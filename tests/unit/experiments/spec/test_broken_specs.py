@@ -730,8 +730,8 @@ CONFIGS = [
         config("normalize_rewards: true\n    clip_rewards: 1"),
         [
             (
-                "spec.yaml:6:5: try.config: normalize_rewards and clip_rewards cannot be combined; set "
-                "clip_rewards to null, or leave one out"
+                "spec.yaml:6:5: try.config: set normalize_rewards to false or clip_rewards to null, because they "
+                "cannot be combined"
             )
         ],
     ),

@@ -163,8 +163,8 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
             "sac",
             "norm_reward",
             (
-                "unknown setting 'norm_reward'; rlrun has no counterpart: a replay buffer would mix rewards that were "
-                "scaled at different times; use clip_rewards to bound them"
+                "unknown setting 'norm_reward'; rlrun has no counterpart: a replay buffer would mix rewards of "
+                "different scales; set reward_scale instead"
             ),
         ),
         (

@@ -43,9 +43,12 @@ def rlrun(*words: str | Path, cwd: Path) -> Result:
         return CliRunner().invoke(cli, [str(word) for word in words], env={"RLRUN_RUNS": str(cwd / "runs")})
 
 
-def fresh_rlrun(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+def fresh_rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Runs a command in a process of its own, which has imported nothing of the lab."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "RLRUN_RUNS": str(cwd / "runs")}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *python_path))),
+        "RLRUN_RUNS": str(cwd / "runs"),
+    }
     command = [sys.executable, "-m", "rlrun", *map(str, words)]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
 
@@ -284,19 +287,19 @@ def test_own_settings_are_printed_with_their_docstrings(importable_lab: Path) ->
     assert "max_weight: 20.0" in done.stdout
 
 
-def test_an_entry_point_gives_the_own_algorithm_a_plain_name(importable_lab: Path, tmp_path: Path) -> None:
-    installed = importable_lab / "my_lab-1.0.dist-info"
+def test_an_entry_point_gives_the_own_algorithm_a_plain_name(lab: Path, tmp_path: Path) -> None:
+    installed = lab / "my_lab-1.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[rlrun.algorithms]\nawr = my_lab.awr:AWR\n")
     spec = tmp_path / "named.yaml"
     spec.write_text("by-name: {algorithm: awr, env: CartPole-v1, stop: {env_steps: 256}, config: {temperature: 1}}\n")
-    done = rlrun("train", "-f", spec, cwd=tmp_path)
-    assert done.exit_code == 0, done.stderr
+    done = fresh_rlrun("train", "-f", spec, cwd=tmp_path, python_path=(lab,))
+    assert done.returncode == 0, done.stderr
     (checkpoint,) = (tmp_path / "runs" / "by-name").glob("*/checkpoints/iteration_*")
     received = shutil.copytree(checkpoint, tmp_path / "received")
-    evaluated = rlrun("evaluate", received, "--episodes", "1", cwd=tmp_path)
-    assert evaluated.exit_code == 0, evaluated.stderr  # an installed algorithm needs no --trust
+    evaluated = fresh_rlrun("evaluate", received, "--episodes", "1", cwd=tmp_path, python_path=(lab,))
+    assert evaluated.returncode == 0, evaluated.stderr  # an installed algorithm needs no --trust
 
 
 def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: Path, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_a_known_method_that_is_not_here_is_answered_by_knowledge_and_not_by_spe
     answer = str(raised.value).partition(f"'{name}': ")[2]
     named = set(re.findall("'([a-z0-9_]+)'", answer))
     assert named <= set(algorithm_names())
-    assert named or re.search("configs/|examples/|scheduler", answer)
+    assert named or re.search("configs/|rlrun examples|scheduler", answer)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: s
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "instead"), [("ppo", "use config.normalize_rewards instead"), ("sac", "use clip_rewards")]
+    ("algorithm", "instead"), [("ppo", "use config.normalize_rewards instead"), ("sac", "set reward_scale instead")]
 )
 def test_a_wrapper_with_statistics_is_warned_of_with_what_replaces_it(file: Path, algorithm: str, instead: str) -> None:
     env, lines = "{id: Pendulum-v1, wrappers: [NormalizeReward, TimeAwareObservation]}", []

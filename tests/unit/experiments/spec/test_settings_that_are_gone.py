@@ -113,6 +113,7 @@ def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setti
 
 
 NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0)} | {
+    ("reward_scale", 1.0),
     ("num_envs_per_worker", 1),
     ("num_cpus_per_worker", 1.0),
     ("inference", InferenceConfig()),

@@ -54,7 +54,7 @@ class EZGreedy(Exploration):
         self.epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws three numbers in [0, 1) per step: whether to explore, how, how long."""
+        """Draws three numbers per step: whether, how and how long to explore."""
         return generator.random((length, slots, 3), np.float32)
 
     def explore(

@@ -30,7 +30,7 @@ class Switch:
 
     @property
     def drop(self) -> float:
-        """Loss of return at the switch; negative for a gain."""
+        """Drop in return at the switch; negative if the return rises."""
         return self.before - self.lowest
 
 

@@ -119,7 +119,7 @@ def topic_qualities(num_topics: int) -> Doubles:
 
 
 def clicked_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Greedy baseline: the slate of two documents that is most likely to be clicked, by the exact choice model."""
+    """Greedy baseline: the slate of two documents that is most likely to be clicked under the exact choice model."""
     return _best_slate(observation, np.ones(observation["candidates"].shape[1]), 0.0)
 
 

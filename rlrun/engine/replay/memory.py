@@ -19,7 +19,7 @@ from rlrun.engine.replay.stores import Allocate
 
 
 def zeros_in(directory: str | None) -> Allocate:
-    """Returns a function that allocates zero-filled arrays: in memory-mapped files in `directory`; None for RAM.
+    """Returns a function that allocates zero-filled arrays, in memory-mapped files in `directory` or, if None, in RAM.
 
     The files are unlinked right after creation, so that the OS frees each file together with its array, even after a
     crash.

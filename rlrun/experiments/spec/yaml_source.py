@@ -58,8 +58,9 @@ class Document:
     def place(self, location: Location, *, at_key: bool = False) -> Place:
         """Source position of a value or of its key in the YAML file.
 
-        A value that is not in the file gets the position of its parent: the key of the mapping that lacks the value, or
-        the bare value that stands in place of a mapping (for an env's id, ``CartPole-v1`` in ``env: CartPole-v1``).
+        If the file does not have the location's key, the position is that of its parent: the key of the mapping that
+        lacks it, or the bare value that is written in place of a mapping. In ``env: CartPole-v1``, for example, there
+        is no key ``id``, so the position of the env's id is that of ``CartPole-v1``.
         """
         places = (self.keys, self.values) if at_key else (self.values, self.keys)
         for known in places:

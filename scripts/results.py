@@ -216,14 +216,14 @@ def add(records: Sequence[Record]) -> None:
 
 
 def key_of(spec: Path) -> dict[str, str]:
-    """Returns what a result depends on, as digests: the spec but for its floor, and the code that trains."""
+    """Returns digests of what a result depends on: the spec except for its comments and floor, and the code that trains."""
     code = hashlib.sha256()
     package = ROOT / "rlrun"
     for path in sorted(package.rglob("*.py")):
         if not path.relative_to(package).as_posix().startswith(tuple(f"{place}/" for place in NO_NUMBERS)):
             code.update(path.read_bytes())
-    settings = hashlib.sha256(FLOOR.sub("", spec.read_text()).encode())
-    return {"settings": settings.hexdigest()[:16], "code": code.hexdigest()[:16]}
+    settings = json.dumps(yaml.safe_load(FLOOR.sub("", spec.read_text())))
+    return {"settings": hashlib.sha256(settings.encode()).hexdigest()[:16], "code": code.hexdigest()[:16]}
 
 
 def described_commit() -> str:

@@ -142,7 +142,9 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
     assert results.train([spec], seeds=2) == 0
     assert [found["commit"] for found in results.recorded(spec, key)] == ["c2", "c2"]
 
-    spec.write_text(spec.read_text() + "# another spec\n")
+    spec.write_text(f"# a comment changes no number\n{spec.read_text()}")
+    assert len(results.recorded(spec, results.key_of(spec))) == 2
+    spec.write_text(spec.read_text().replace("hiddens: [4]", "hiddens: [5]"))
     assert results.recorded(spec, results.key_of(spec)) == []
 
 

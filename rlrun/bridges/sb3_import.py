@@ -346,7 +346,7 @@ def _numbers(path: Path) -> dict[str, NDArray[np.float64]]:
             numbers = {name: np.asarray(loaded[name], np.float64) for name in _NAMES}
     except FileNotFoundError:
         raise UsageError(f"{path}: file not found") from None
-    except Exception as error:  # zipfile, zlib and NumPy raise many types for a damaged or crafted file
+    except Exception as error:  # many types from zipfile, zlib and NumPy for a damaged or crafted file
         raise UsageError(f"cannot read {path}: {str(error)[:200]}") from error
     is_number = all(numbers[name].size == 1 for name in _NAMES[2:])
     is_finite = all(np.isfinite(array).all() for array in numbers.values())

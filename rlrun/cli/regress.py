@@ -109,7 +109,7 @@ def regress(
         raise click.UsageError("--fail-on-speed needs a --baseline")
     stored = None if baseline is None else _stored(baseline, fail_on_speed=fail_on_speed)
     for file in filter(None, (junit, save_baseline)):
-        _make_folder_of(file)  # an error now is better than after hours of training
+        _make_folder_of(file)  # fails now, not after hours of training
     experiments = load_experiments(files, overrides)
     with watching(progress, quiet=quiet, names_experiment=len(experiments) > 1) as watcher:
         verdicts = suite.regress(

@@ -277,7 +277,7 @@ class Batches:
         begin_s = time.perf_counter()
         try:
             return [*self._decide(asked)]
-        except Exception as error:  # from a custom network; one by one, only the request at fault fails
+        except Exception as error:  # from a custom network; the requests are then decided one by one
             return [error] if len(asked) == 1 else [found for one in asked for found in self._decided([one])]
         finally:
             self._last_s = time.perf_counter() - begin_s

@@ -177,7 +177,7 @@ def _tls(cert: str, key: str | None) -> ssl.SSLContext:
             if key
             else f"a certificate and its private key from {cert}"
         )
-        # Without the location in its own source, which Python appends.
+        # Cuts off the location in Python's own source, which Python appends.
         reason = str(error).partition(" (_ssl.c:")[0]
         raise UsageError(f"cannot load {files}; both must be in PEM format: {reason}") from None
     return context

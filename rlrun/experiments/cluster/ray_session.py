@@ -168,7 +168,7 @@ class RaySession:
             self._watch.close()
         if self._is_ours:
             private_ray.stop()
-        if self._watch is not None:  # until then: if the head dies while leaving a cluster, Ray hangs
+        if self._watch is not None:  # closed last: if the head dies while leaving a cluster, Ray hangs
             self._watch.close()
         self._started = self._is_ours = False
 

@@ -74,7 +74,7 @@ class RunUpload:
         """
         referring = self._read_referring_files()
         now = items_of(self._run)
-        for name, item in now.items():  # rows after the list of checkpoints, since trials keep writing
+        for name, item in now.items():  # rows are read after checkpoints are listed, since trials keep writing
             if not (item.is_checkpoint or _refers_to_others(name)):
                 self._copy_file(name, item)
         for name, item in now.items():

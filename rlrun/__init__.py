@@ -35,7 +35,7 @@ def _algorithms() -> dict[str, str]:
 def __getattr__(name: str) -> Any:
     """Imports a public name lazily, at the first access."""
     module = _PLACES.get(name)
-    if module is None and name[0].isupper():  # not for a room's name, which is asked for before it is imported
+    if module is None and name[0].isupper():  # lower-case names are subpackages, which Python looks up here first
         module = _algorithms().get(name)
     if module is None:
         raise AttributeError(f"module 'rlrun' has no attribute '{name}'")

@@ -27,7 +27,7 @@ def run() -> None:
             from rlrun.cli.main import main
 
             main()
-        except KeyboardInterrupt:  # before the command line could answer it itself
+        except KeyboardInterrupt:  # before the command line can handle it itself
             os.write(2, b"\nInterrupted.\n")
             sys.exit(130)
     except SystemExit as error:

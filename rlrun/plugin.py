@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 _NAMES = {
-    # An algorithm: its class, its settings, its losses and the metrics that it reports.
+    # Algorithms: classes, settings, losses and reported metrics.
     "rlrun.engine.algorithm": "Algorithm",
     "rlrun.engine.algorithm_config": "AlgorithmConfig WorldSamplingSettings",
     "rlrun.algorithms.settings.on_policy": "OnPolicyConfig EpochsSettings",
@@ -24,7 +24,7 @@ _NAMES = {
     "rlrun.engine.learner.objective": "Objective Loss",
     "rlrun.engine.learner.projection": "Projection",
     "rlrun.engine.learner.optimizers": "Adam AdamW RMSProp SGD",
-    # The dataflow: streams, operators and recipes, and the trainee that they work on.
+    # Dataflow: streams, operators and recipes, and the trainee that they work on.
     "rlrun.engine.flow.flow": "Flow Operator StatefulOperator WorkerOperator",
     "rlrun.engine.flow.concurrently": "concurrently",
     "rlrun.engine.flow.trainee": "Trainee",
@@ -51,7 +51,7 @@ _NAMES = {
     "rlrun.algorithms.loss_metrics": "td_statistics TD_METRICS",
     "rlrun.algorithms.td_loss": "huber cross_entropy projected",
     "rlrun.algorithms.dqn.dqn": "gather_actions DQN DQNConfig IQN IQNConfig",
-    # A policy: the learning side, the acting side and the networks; an exploration.
+    # Policies: the learning side, the acting side, networks and exploration.
     "rlrun.engine.policy.policy": "Policy",
     "rlrun.engine.policy.behavior": "BehaviorPolicy",
     "rlrun.engine.policy.flat_parameters": "FlatParameters",
@@ -88,7 +88,7 @@ _NAMES = {
     "rlrun.engine.envs.make": "make_env make_vector_env",
     "rlrun.engine.envs.vector_env": "VectorEnv",
     "rlrun.engine.envs.tensor_vector_env": "TensorVectorEnv TensorStep FinalObservations",
-    # Worlds of many agents, games for tree search, and leagues.
+    # Multi-agent worlds, games for tree search, and leagues.
     "rlrun.engine.worlds.world": "World WorldStep",
     "rlrun.engine.worlds.array_worlds": "ArrayWorld ArrayStep ArrayGroup",
     "rlrun.engine.worlds.world_view": "WorldView",
@@ -113,7 +113,7 @@ _NAMES = {
     "rlrun.deploy.serving.served_policy": "ServedPolicy",
     "rlrun.engine.envs.json_values": "batch_from_json",
     "rlrun.engine.messages.errors": "SpecError",
-    # What specs name: wrappers, worlds, mappings and rules.
+    # Objects that specs name: wrappers, worlds, mappings and rules.
     "rlrun.engine.envs.batched_observation": "BatchedObservation",
     "rlrun.engine.envs.partial_view": "PartialView HideVelocities Flicker Parts",
     "rlrun.engine.envs.trials": "Trials TrialsWithValues",

@@ -107,7 +107,7 @@ class AdaptKLPenalty(Operator):
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the batch unchanged."""
         kl = self.trainee.learner.last_statistics().get("kl")
-        if kl is None:  # a batch without any step
+        if kl is None:  # the batch had no steps
             return item
         if kl > 2 * self.target:
             self.penalty.coeff *= RAISED

@@ -37,7 +37,7 @@ class PPOConfig(PPOSettings, OnPolicyConfig):
 
     of_logged_actions = "mask"
 
-    lr: LearningRate = 3e-4  # type: ignore[assignment]  # of more kinds than in other algorithms
+    lr: LearningRate = 3e-4  # type: ignore[assignment]  # accepts more types than in other algorithms
     """Learning rate: a number, a schedule, or a section that adapts it to the KL divergence of updates."""
     gae_lambda: Fraction = 0.95
     """Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
@@ -71,13 +71,13 @@ class PPO(Algorithm[PPOConfig]):
             Schulman et al., arXiv:1707.06347, eqs. 7, 8 and 9.
         """
         config, valid = self.config, batch["valid"].float()
-        # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
+        # Masked before the exponential: the ratio of an empty step may be infinite, and 0 times infinity is NaN.
         log_ratio = (outputs.distribution.log_prob(batch["actions"]) - batch["logp"]) * valid
         ratio, clip = log_ratio.exp(), scheduled["clip_param"]
         surrogate = ratio * batch["advantages"]
         clipped = ratio.clamp(1 - clip, 1 + clip) * batch["advantages"]
         policy_loss = -masked_mean(surrogate.minimum(clipped), valid)
-        # The estimator of low variance, http://joschu.net/blog/kl-approx.html (k3); its gradient is unbiased too.
+        # Low-variance estimator k3 (http://joschu.net/blog/kl-approx.html); its gradient is also unbiased.
         divergences = ratio - 1 - log_ratio
 
         value_loss, value_losses = self.value_losses(outputs, batch, valid)

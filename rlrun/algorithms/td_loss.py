@@ -84,7 +84,7 @@ def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
     inside = atoms.maximum(support[0]).minimum(support[-1])
     per_unit = last / (support[-1] - support[0])
     positions = (inside - support[0]) * per_unit
-    if positions.is_cuda:  # where a scatter adds in any order, and results would differ from run to run
+    if positions.is_cuda:  # scatter adds in any order on GPUs, so results would differ between runs
         places = (support - support[0]) * per_unit
         shares = (1.0 - (positions.unsqueeze(-1) - places).abs()).clamp(min=0.0)
         return (probabilities.unsqueeze(-1) * shares).sum(-2)

@@ -68,7 +68,7 @@ def _described(name: str, kind: str) -> dict[str, Any]:
         }
     try:
         algorithm = algorithm_class(name)
-    except RlrunError as error:  # a broken plugin does not hide the others
+    except RlrunError as error:  # a broken plugin must not hide the others
         summary = f"cannot be used: {error}".partition("\n")[0]
         return {"name": name, "kind": kind, "class": None, "actions": [], "summary": summary}
     return {

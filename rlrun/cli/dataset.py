@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlrun.engine.datasets.data_set import DataSet
 
 PATH = click.Path(path_type=Path)
-PLACE = click.Path()  # a URI too, which a Path would change
+PLACE = click.Path()  # may also be a URI, which Path would alter
 SEED = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for choosing episodes."
 )

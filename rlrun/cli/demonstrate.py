@@ -101,7 +101,7 @@ def _function(policy: str, env: str, seed: int) -> tuple[Any, Any]:
 
     def acts(observation: Any, starts: bool, prev_reward: float) -> tuple[Any, None]:
         nonlocal script
-        if starts and isinstance(function, type):  # whose instances may remember an episode
+        if starts and isinstance(function, type):  # one instance per episode, since it may keep state
             script = function(next(seeds))
         return script(observation), None
 

@@ -31,7 +31,7 @@ def diff(first: str, second: str, runs_dir: Path) -> None:
     \b
     rlrun diff cartpole-ppo cartpole-ppo-2
     rlrun diff my.yaml sweep/003-lr=0.001-seed=0
-    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    """  # noqa: D301 (\b keeps click from rewrapping the paragraph)
     from rlrun.experiments.spec.difference import differences
 
     found = differences(_entry(first, runs_dir), _entry(second, runs_dir))

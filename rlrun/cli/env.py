@@ -86,7 +86,7 @@ def check(target: str, steps: int, seed: int) -> None:
         with nullcontext(lambda stage: None) if wants_json() else SlowStages(write, SLOW_S) as begin:
             try:
                 findings = _findings(one, steps, seed, begin)
-            except EnvError as error:  # in the env's constructor, or after the random steps
+            except EnvError as error:  # raised by the env's constructor, or after the random steps
                 findings = [error_finding(error)]
             found.append((one.config, findings))
     data = [{"env": config.to_data(), "findings": list(map(asdict, findings))} for config, findings in found]
@@ -227,7 +227,7 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
         reason = "no network of rlrun supports these observations"
         return [EnvFinding("network", "wrong", str(error), reason, "use a custom network (model.module), or a wrapper")]
     seen = ", ".join(f"{path}: {how}" if path else how for path, how in described_leaves(leaves))
-    load_internal(LIMIT_THREADS)(1)  # with several, torch takes several times the CPU time for the initial weights
+    load_internal(LIMIT_THREADS)(1)  # with more threads, torch needs several times the CPU time to initialize weights
     fitting: list[str] = []
     refused: dict[str, Any] = {}
     for name in algorithm_names():

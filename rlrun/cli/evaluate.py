@@ -154,7 +154,7 @@ def lost_limit(trained: EnvConfig, given: EnvConfig) -> str:
 
     try:
         steps = time_limit(trained)
-    except (UsageError, EnvironmentUnusable):  # it need not be installed here
+    except (UsageError, EnvironmentUnusable):  # the training env may not be installed here
         return ""
     if steps is None or given.has_many_agents or time_limit(given) is not None:
         return ""

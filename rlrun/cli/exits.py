@@ -38,7 +38,7 @@ from rlrun.experiments.trial.user_code import failure_of_user_code
 
 CLOSED_PIPE = 141
 
-# Errors of paths that the user has named; any other OSError is a bug of rlrun.
+# Errors about paths that the user named; any other OSError is a bug in rlrun.
 PATH_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 LACKS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ("no space left on the disk", "")),
@@ -61,7 +61,7 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
     """
     try:
         yield
-        sys.stdout.flush()  # at interpreter exit a closed pipe would print an error
+        sys.stdout.flush()  # later, at interpreter exit, a closed pipe would cause an error message
     except click.ClickException as error:
         shown = with_setting(error) if isinstance(error, click.NoSuchOption) else error
         if document is not None:
@@ -72,7 +72,7 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
     except BrokenPipeError:
         _silence_stdout()
         raise click.exceptions.Exit(CLOSED_PIPE) from None
-    except (KeyboardInterrupt, click.Abort):  # the latter from a prompt
+    except (KeyboardInterrupt, click.Abort):  # prompts raise Abort
         echo("\nInterrupted.", err=True)
         if document is not None:
             document.fail("Interrupted.", Interrupted.exit_code, [])
@@ -97,7 +97,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
         (<ExitCode.DISK_OR_MEMORY: 7>, 'Error: out of memory')
     """
     if isinstance(error, SpecError | Interrupted):
-        return error.exit_code, str(error)  # a spec's mistakes begin with file:line:column, an interrupt is no error
+        return error.exit_code, str(error)  # spec mistakes begin with file:line:column; an interrupt is not an error
     if isinstance(error, RlrunError):
         return error.exit_code, f"Error: {error}"
     if is_out_of_memory(error):
@@ -108,10 +108,10 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
         return OutOfResources.exit_code, f"Error: {message}{file}{advice}"
     if isinstance(error, OSError) and error.errno in PATH_ERRNOS and error.filename is not None:
         return UsageError.exit_code, f"Error: {os.fsdecode(error.filename)}: {error.strerror}"
-    if signals.received:  # a library has turned the interrupt into an exception of its own
+    if signals.received:  # a library has turned the interrupt into its own exception
         return Interrupted.exit_code, "\nInterrupted."
     trace = "".join(traceback.format_exception(error)).rstrip()
-    if isinstance(error, SystemExit):  # not one of click's, which does not raise it here
+    if isinstance(error, SystemExit):  # not from click, which does not raise it here
         return TrainingFailed.exit_code, f"Error: code outside rlrun tried to end the process:\n{trace}"
     if (failure := failure_of_user_code(error)) is not None:  # such as a plugin that a spec names
         return failure.exit_code, f"Error: {failure}"

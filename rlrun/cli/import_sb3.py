@@ -51,7 +51,7 @@ def import_sb3(
     \b
     rlrun import-sb3 ppo.zip --env CartPole-v1
     rlrun import-sb3 sac.zip --env Hopper-v5 --normalization vecnormalize.npz
-    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    """  # noqa: D301 (\b keeps click from rewrapping the paragraph)
     from rlrun.bridges.sb3_import import import_sb3 as imported_from
     from rlrun.experiments.runs.outcome import shown_path
     from rlrun.experiments.spec.load import make_importable
@@ -106,7 +106,7 @@ def translate(file: Path, env: str | None, lenient: bool, version: str | None) -
     rlrun translate pong-ppo.yaml > pong.yaml
     rlrun translate warehouse.yaml --env my_lab:Warehouse
     rlrun translate hyperparams/ppo.yml --env CartPole-v1
-    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    """  # noqa: D301 (\b keeps click from rewrapping the paragraph)
     from rlrun.bridges.files_of_others import translated_text
 
     if env is not None and env.startswith("{"):

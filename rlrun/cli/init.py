@@ -50,7 +50,7 @@ def init(algorithm: str | None, env: str | None) -> None:
 
     \b
     rlrun init --algorithm ppo --env CartPole-v1
-    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    """  # noqa: D301 (\b keeps click from rewrapping the paragraph)
     if algorithm is None or env is None:
         raise click.UsageError("name an algorithm and an env with --algorithm and --env")
     from rlrun.cli.targets import env_named, env_written
@@ -69,7 +69,7 @@ def init(algorithm: str | None, env: str | None) -> None:
     to_come = dict.fromkeys(needed, "to come")
     entry = {"algorithm": algorithm, "env": env_written(written), "stop": {"env_steps": 1}, "config": to_come}
     if "input" in needed:
-        entry["begins"] = {"after": "another", "recorded": [to_come["input"]]}  # a data set that is not there yet
+        entry["begins"] = {"after": "another", "recorded": [to_come["input"]]}  # the data set does not exist yet
     experiments = parse_experiments({name: entry}, makes_envs=True)
     file = Path(f"{name}.yaml")
     tuned = tuned_spec(algorithm, env)

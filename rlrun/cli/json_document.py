@@ -90,7 +90,7 @@ class JsonDocument:
 
     def write_event(self, data: Mapping[str, Any]) -> None:
         """Prints an event as a line of JSON, before the document."""
-        with suppress(BrokenPipeError):  # which is no reason to end a training run
+        with suppress(BrokenPipeError):  # a closed pipe must not end a training run
             click.echo(_text({"schema": SCHEMA, **data}, "lines"), file=self._stream)
 
     def fail(self, message: str, exit_code: int, problems: list[dict[str, Any]]) -> None:

@@ -20,7 +20,7 @@ from rlrun.cli.json_document import JsonDocument, json_form, redirect_later_stdo
 from rlrun.cli.tables import echo
 from rlrun.engine.messages.errors import did_you_mean
 
-# Section -> commands. `rlrun X` is the function X of the file cli/X.py, or of the one named below. None of these files
+# Section -> commands. `rlrun X` calls the function X in cli/X.py, or in the file named below. None of these files
 # imports anything heavier than click at import time.
 SECTIONS = {
     "First steps": (
@@ -169,6 +169,6 @@ def warning_text(
 
 def _occupy_closed_streams() -> None:
     """Opens /dev/null for streams that the caller has closed (``2>&-``); each takes the lowest free descriptor."""
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 (open as long as the process lives)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 (stays open until the process ends)
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

@@ -128,7 +128,7 @@ def _algorithms_named(ctx: click.Context) -> list[str]:
     from rlrun.experiments.spec.yaml_source import read_document
 
     named = [ctx.params.get("algorithm")]
-    words = ctx.args  # arguments, since click takes them for no parameter before an option without its value
+    words = ctx.args  # click has not assigned these to parameters if an option still lacks its value
     for path in spec_files([*words, *(ctx.params.get("specs") or ()), *(ctx.params.get("files") or ())]):
         with suppress(RlrunError, OSError):
             named += [entry.get("algorithm") for entry in read_document(path).data.values() if isinstance(entry, dict)]
@@ -323,7 +323,7 @@ def spec_files_option(command: Command) -> Command:
         "-f",
         "--file",
         "files",
-        type=click.Path(path_type=Path),  # a file that cannot be read gets the message of spec files
+        type=click.Path(path_type=Path),  # unreadable files are reported like spec files
         multiple=True,
         shell_complete=complete_specs,
         help="Spec file (YAML), or a folder of spec files; may be given several times.",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.env_config import EnvConfig
     from rlrun.engine.training.training import Training
 
-GIF_MAX_FPS = 50  # durations in a GIF are hundredths of a second, and viewers slow down those below two
+GIF_MAX_FPS = 50  # frame durations are hundredths of a second; viewers slow down frames shorter than two
 DEFAULT_FPS = 30
 
 
@@ -137,7 +137,7 @@ def _write(output: Path, frames: Iterator[np.ndarray[Any, Any]], fps: float) -> 
     if output.suffix == ".gif":
         writer = imageio.get_writer(output, mode="I", duration=1000 * every / fps, loop=0)
     else:
-        # Encoders need even sides; imageio's default would resize every picture to multiples of 16.
+        # Encoders need an even width and height; by default, imageio resizes every frame to multiples of 16.
         writer = imageio.get_writer(output, fps=fps, macro_block_size=2)
     count = 0
     with writer:

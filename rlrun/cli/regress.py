@@ -91,7 +91,7 @@ def regress(
     \b
     rlrun regress configs/regression/ --junit junit.xml
     rlrun regress configs/regression/ --control
-    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    """  # noqa: D301 (\b keeps click from rewrapping the paragraph)
     from rlrun.cli.watch import watching
     from rlrun.experiments.spec.load import load_experiments
     from rlrun.report.regression import suite
@@ -109,7 +109,7 @@ def regress(
         raise click.UsageError("--fail-on-speed needs a --baseline")
     stored = None if baseline is None else _stored(baseline, fail_on_speed=fail_on_speed)
     for file in filter(None, (junit, save_baseline)):
-        _make_folder_of(file)  # now, and not after hours of training
+        _make_folder_of(file)  # fails now, not after hours of training
     experiments = load_experiments(files, overrides)
     with watching(progress, quiet=quiet, names_experiment=len(experiments) > 1) as watcher:
         verdicts = suite.regress(

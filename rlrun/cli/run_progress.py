@@ -169,7 +169,7 @@ class RunProgress:
         value, group = max(means, key=lambda pair: pair[0])
         known = sum(trial.best is not None for trial in group)
         seeds = f"mean of {f'{known} of ' if known < len(group) else ''}{counted(len(group), 'seed')}"
-        settings = {} if group[0].group is None else group[0].params  # those of a population's member change
+        settings = {} if group[0].group is None else group[0].params  # a population member's settings change
         words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in settings.items())
         what = [words or group[0].name] if len(groups) > 1 else []
         kind = "" if len(groups) == 1 else "trial" if group[0].group is None else "configuration"

@@ -129,7 +129,7 @@ def _table(found: list[dict[str, Any]]) -> str:
         "tags": lambda run: ", ".join(run["tags"]) or None,
         "note": lambda run: run["note"] or None,
     }
-    for heading in ("SGD steps", "tags", "note"):  # where none learns from data alone, or has labels
+    for heading in ("SGD steps", "tags", "note"):  # left out if they are empty for all runs
         if all(columns[heading](run) is None for run in found):
             del columns[heading]
     return listed(found, columns, ["note", "trials", "tags"])
@@ -225,7 +225,7 @@ def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
         **asdict(run.labels),
         "best_return": max(returns, default=None),
         "best": max((trial.best_score for trial in scored if trial.best_score is not None), default=None),
-        "judged_by": next((trial.judged_by for trial in [*scored, *run.trials]), None),  # all have the same
+        "judged_by": next((trial.judged_by for trial in [*scored, *run.trials]), None),  # the same for all trials
         "env_steps": sum(trial.env_steps for trial in run.trials),
         "sgd_steps": sum(trial.last_result.get("sgd_steps") or 0 for trial in run.trials),
         "age_s": max(0.0, time.time() - run.changed),
@@ -263,7 +263,7 @@ def label(run: str, tags: tuple[str, ...], removed: tuple[str, ...], note: str |
     \b
     rlrun label cartpole-ppo --tag good --untag draft --note "wider net"
     rlrun runs --tag good
-    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    """  # noqa: D301 (\b keeps click from rewrapping the paragraph)
     from rlrun.cli.targets import run_named
     from rlrun.experiments.runs.labels import read_labels, write_labels
 

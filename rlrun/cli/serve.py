@@ -211,9 +211,9 @@ def load_policy(
     try:
         with restored(checkpoint, runs_dir, trust=trust) as training:
             return ServedPolicy.of(training, checkpoint, name, simulations, actions)
-    except SpecError as error:  # which cannot be pickled
+    except SpecError as error:  # a SpecError cannot be pickled
         raise UsageError(str(error)) from None
 
 
 def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl-C

@@ -62,11 +62,11 @@ def completion(ctx: click.Context, shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     shell_class = get_completion_class(shell)
-    if shell_class is None:  # a version of click may drop one of the three
+    if shell_class is None:  # a version of click may lack one of the three shells
         raise click.UsageError(f"completion is not available for {shell}")
     group = ctx.find_root().command
     script = shell_class(group, {}, "rlrun", "_RLRUN_COMPLETE").source()
-    # The value of a setting follows its key at once, so bash shall add no space after `config.lr=`.
+    # A setting's value directly follows its key, so bash must not add a space after `config.lr=`.
     no_space = f"{_ADDS_IN_BASH}\n            [[ $value == *= ]] && compopt -o nospace 2> /dev/null"
     echo(f"{HOW_TO[shell]}\n{script.replace(_ADDS_IN_BASH, no_space)}")
 

@@ -36,7 +36,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
         UsageError: If there is no such run; the message suggests the nearest name.
     """
     found = existing(target, runs_dir)
-    if found is not None and ((found / RUN_FILE).exists() or trial_directories(found)):  # opening it finds damages
+    if found is not None and ((found / RUN_FILE).exists() or trial_directories(found)):  # opening it reports damage
         warn_of_other_owner(found, runs_dir)
         return found
     if found is not None and (found / TRIAL_FILE).is_file() and (found.parent / RUN_FILE).is_file():
@@ -89,7 +89,7 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
         return _of_trial(found, best=best)
     if not (found / "manifest.json").exists() and (found / CARD_CHECKPOINT / "manifest.json").is_file():
         return found / CARD_CHECKPOINT
-    return found  # reading it raises if it is no checkpoint
+    return found  # reading it raises an error if it is not a checkpoint
 
 
 def read_next(checkpoint: Path, find: Callable[[], Path], read: Callable[[Path], T]) -> T:

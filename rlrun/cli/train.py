@@ -107,7 +107,7 @@ def train(
     rlrun train sweep.yaml --shard 0/4
     rlrun train cartpole/ppo
     rlrun train --algorithm ppo --env CartPole-v1
-    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    """  # noqa: D301 (\b keeps click from rewrapping the paragraph)
     if machine is not None:
         overrides = (*overrides, f"machine={machine}")
     numbers = None if shard is None else astuple(Shard.parsed(shard))
@@ -115,7 +115,7 @@ def train(
         raise click.UsageError("--retry-failed needs --resume: add it, or use rlrun resume RUN --retry-failed")
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
-    if runs := directories_to_continue():  # a shard leaves no note
+    if runs := directories_to_continue():  # empty for a shard, which leaves no note
         continue_command(
             runs,
             executor,

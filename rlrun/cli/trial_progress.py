@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Result = Mapping[str, Any]
 
-# Stop criteria that grow steadily, so that a fraction of them is a fraction of the work. A return is none of these.
+# Stop criteria that grow steadily, so that a fraction of them is a fraction of the work. Returns do not.
 STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
 
 RETURN = "episode_return_mean"
@@ -165,7 +165,7 @@ class TrialProgress:
         if not self.ended:
             return self._estimated_duration()
         here = 0.0 if self._began is None or self.ended_at is None else self.ended_at - self._began
-        reported = (self.result.get("time_total_s") if self.result else None) or 0.0  # more, if it was resumed
+        reported = (self.result.get("time_total_s") if self.result else None) or 0.0  # longer if it was resumed
         return max(here, reported) or None
 
     def seconds_since_start(self, now: float) -> float:

@@ -38,7 +38,7 @@ def verify(spec: Path, writes: bool, progress: Progress | None, quiet: bool, run
     \b
     rlrun verify cartpole/ppo
     rlrun verify my.yaml --write
-    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    """  # noqa: D301 (\b keeps click from rewrapping the paragraph)
     from rlrun.cli.watch import watching
     from rlrun.engine.messages.errors import UsageError
     from rlrun.experiments.runs.outcome import shown_path

@@ -149,7 +149,7 @@ class RunWatcher:
                 self._say(f"{event.signal}: {self._run.stopping_text()}. Send the signal again to stop immediately")
             case RunFinished():
                 self._close_view()
-                # With a trial that has not failed, the command's outcome has this line.
+                # If any trial has not failed, the command's outcome contains this line.
                 if all(trial.status == "ERROR" for trial in event.trials) and any(
                     trial.last_result for trial in event.trials
                 ):
@@ -178,9 +178,9 @@ class RunWatcher:
             self._view.say(text)
 
     def _write_line(self, line: str) -> None:
-        # A closed pipe is no reason to end a training run.
+        # A closed pipe must not end a training run.
         with suppress(BrokenPipeError):
-            # In one write, since another thread writes lines too.
+            # A single write, since another thread also writes lines.
             print(f"{plain(line)}\n", end="", file=self._stream, flush=True)
 
     def _close_view(self) -> None:
@@ -202,7 +202,7 @@ def copy_of_stderr() -> TextIO:
     """Opens a second stream to the current target of stderr, which a later redirection of stderr does not affect."""
     try:
         descriptor = os.dup(sys.stderr.fileno())
-    except (OSError, ValueError, io.UnsupportedOperation):  # a stream in memory has no descriptor to copy
+    except (OSError, ValueError, io.UnsupportedOperation):  # an in-memory stream has no descriptor to copy
         return sys.stderr
     return open(descriptor, "w", encoding=sys.stderr.encoding, errors="replace")
 

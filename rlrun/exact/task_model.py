@@ -127,7 +127,7 @@ class _Product:
         self._outcomes: list[tuple[int, int, float, int | None, bool]] = []
         dead_states = automaton.dead_states()
         queue = list(begins)
-        for state, progress in queue:  # which grows as states are found
+        for state, progress in queue:  # the loop appends the states that it finds
             for action in range(self.num_actions):
                 for chance, following, _, terminated in model.P[state][action]:
                     after = automaton.after(progress, labels_of(labels, int(following)))

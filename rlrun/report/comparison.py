@@ -154,7 +154,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
         raise UsageError(
             f"the curves have no common range of {axis}: one starts at {start:,.6g}, another ends at {stop:,.6g}"
         )
-    if stop <= start:  # as where the only evaluation is at the end
+    if stop <= start:  # for example, if the only evaluation is at the end
         start = stop
         notes.append(f"{metric} has a single common value, so the area under the curve equals the final value")
     notes += _notes(groups, points, stop)
@@ -275,7 +275,7 @@ def _pairs(sides: Sequence[Side], mode: Mode) -> list[Pair]:
         chosen = [(one, other) for place, one in enumerate(sides) for other in sides[place + 1 :]]
     else:
         chosen = [(sides[0], other) for other in sides[1:]]
-    tests = len(sides) * (len(sides) - 1) // 2  # the leader was chosen by the same values, so all pairs count
+    tests = len(sides) * (len(sides) - 1) // 2  # all pairs count, since the leader was chosen by the same values
     adjusted = holm([rank_test(one.end, other.end) for one, other in chosen], tests)
     return [_pair(one, other, mode, p, tests) for (one, other), p in zip(chosen, adjusted, strict=True)]
 

@@ -125,7 +125,7 @@ def groups_by(run: RunView, setting: str, *, several_runs: bool = False) -> list
         raise UsageError(f"the trials of {run.name} do not differ in '{setting}'{only}{did_you_mean(setting, varied)}")
     by_value: dict[str, list[TrialResult]] = {}
     for trial in run.trials:
-        if name in trial.params:  # those of a damaged trial are lost
+        if name in trial.params:  # a damaged trial has lost its parameters
             by_value.setdefault(json.dumps(trial.params[name], sort_keys=True, default=str), []).append(trial)
     groups = []
     for trials in by_value.values():

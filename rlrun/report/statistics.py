@@ -149,7 +149,7 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
     if min(map(len, sides)) < 2:
         raise ValueError("an interval needs at least two scores on both sides")
     difference = float(np.mean([x.mean() - y.mean() for x, y in pairs]))
-    variances = np.array([scores.var(ddof=1) / len(scores) for scores in sides])  # of each side's mean
+    variances = np.array([scores.var(ddof=1) / len(scores) for scores in sides])  # variance of each side's mean
     total = float(variances.sum())
     if total == 0:
         return Estimate(difference, difference, difference)
@@ -179,7 +179,7 @@ def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
     if len(ranks) * len(x) * largest > EXACT_COST:
         variance = len(x) * len(y) / len(ranks) * float(np.var(ranks, ddof=1)) if np.ptp(ranks) else 1.0
         return math.erfc(max(0, deviation - 1) / math.sqrt(2 * variance))
-    ways = np.zeros((len(x) + 1, largest + 1))  # number of choices, by number of values and sum of ranks
+    ways = np.zeros((len(x) + 1, largest + 1))  # number of subsets, by size and sum of ranks
     ways[0, 0] = 1
     for rank in ranks:
         ways[1:, rank:] += ways[:-1, : largest + 1 - rank]

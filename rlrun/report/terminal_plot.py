@@ -15,7 +15,7 @@ COLORS = (34, 33, 32, 35, 31, 36, 94, 93)
 """ANSI colors of the curves, in order."""
 
 LEAST_WIDTH, LEAST_HEIGHT = 24, 6
-_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # of a character, by row and column
+_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # bits of a character, by row and column
 _BRAILLE = 0x2800
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 

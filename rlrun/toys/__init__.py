@@ -9,12 +9,12 @@ import importlib
 from typing import Any
 
 _NAMES = {
-    # Envs whose optimum is known exactly.
+    # Envs with an exactly known optimum.
     "known_optimum": (
         "ConstantReward DictCartPole TwoStepCredit ObservationReward ActionReward CueRecall RepeatAfterMe "
         "MultiDiscreteMatch MultiBinaryMatch AsymmetricBox NestedTuple DoubleIntegrator Crashing Hanging"
     ),
-    # Envs of one agent.
+    # Single-agent envs.
     "bandits": "BernoulliBandit two_arms LinearBandit WheelBandit",
     "goal_envs": "BitFlip Reach PointGoals goal",
     "interest_evolution": "InterestEvolution clicked_slate exact_slate",
@@ -26,7 +26,7 @@ _NAMES = {
     "tensor_envs": "tensor_cartpole tensor_pendulum",
     "telltale_envs": "Apprenticeship RareJackpot ForcedMoves Cadence DistantSigns",
     "twenty_questions": "TwentyQuestions RandomQuestioner",
-    # Worlds of many agents and games.
+    # Multi-agent worlds and games.
     "board_games": "TicTacToe ConnectFour Hex",
     "cartpoles": "CartPoleArrays CartPoles",
     "foraging": "Foraging",

@@ -77,7 +77,7 @@ class KuhnPosition:
     @property
     def returns(self) -> tuple[float, float]:
         """Each player's return (amount won or lost) at the end of the game."""
-        if self.moves in ("10", "010"):  # a fold, by the second player and by the first
+        if self.moves in ("10", "010"):  # the second player folds in 10, the first in 010
             first = 1.0 if self.moves == "10" else -1.0
         else:
             stake = 2.0 if self.moves.endswith("11") else 1.0
@@ -128,7 +128,7 @@ class LeducPosition:
         """Each player's return at the end of the game: plus or minus the loser's stake."""
         stakes, last = self._stakes(), self.rounds[-1]
         if last.endswith(str(FOLD)):
-            sign = 1 if len(last) % 2 == 0 else -1  # the second player has folded after an even number of moves
+            sign = 1 if len(last) % 2 == 0 else -1  # after an even number of moves, the second player has folded
         else:
             first, second = (self._strength(player) for player in (0, 1))
             sign = (first > second) - (first < second)
@@ -163,7 +163,7 @@ class LeducPosition:
         moves = np.zeros((2, _MOST_MOVES, 2))
         for number, done in enumerate(self.rounds):
             for move, action in enumerate(done):
-                moves[number, move, int(action) - CALL] = 1.0  # a fold ends the game, and is never shown
+                moves[number, move, int(action) - CALL] = 1.0  # folds are never shown, since they end the game
         parts = [_one_hot(player, 2), _one_hot(self.ranks[player], _RANKS), public, moves.ravel()]
         return _shown(parts, self.legal())
 

@@ -137,7 +137,7 @@ class PendulumImages(gymnasium.ObservationWrapper[NDArray[np.uint8], Any, NDArra
     def observation(self, observation: NDArray[np.float32]) -> NDArray[np.uint8]:
         """Renders an observation (cosine, sine, angular velocity) as an image of the angle."""
         cosine, sine = float(observation[0]), float(observation[1])
-        # Angles count from upright, counterclockwise. Distances are those to the rod, a segment from the middle on.
+        # Angles are counterclockwise from upright; distances are to the rod, a segment that starts in the middle.
         along = np.clip(self._up * cosine - self._right * sine, 0, LENGTH)
         distance = np.hypot(self._right + along * sine, self._up - along * cosine)
         shade = np.clip((HALF_WIDTH - distance) / self._pixel + 0.5, 0, 1)

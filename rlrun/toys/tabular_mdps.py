@@ -169,7 +169,7 @@ class RandomMDP(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is 
         self._rewards: Doubles = generator.normal(1.0, 1.0, self._sizes)
         transitions = generator.dirichlet(np.ones(states), self._sizes)
         self._cumulated: Doubles = transitions.cumsum(-1)
-        self._cumulated[..., -1] = 1.0  # whatever the sum is rounded to
+        self._cumulated[..., -1] = 1.0  # exact, however the sum is rounded
         values = np.zeros(states)
         for _ in range(self._episode_len):
             values = (self._rewards + transitions @ values).max(-1)

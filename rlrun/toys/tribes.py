@@ -274,7 +274,7 @@ class Tribes:
         rows = world * count + viewer
         order = np.argsort(rows * (RADIUS + 1) + distances[world, viewer, other], kind="stable")
         numbers = np.bincount(rows, minlength=self.num_worlds * count)
-        rank = np.arange(len(rows)) - (np.cumsum(numbers) - numbers)[rows]  # rows ascend in both orders
+        rank = np.arange(len(rows)) - (np.cumsum(numbers) - numbers)[rows]  # rows ascend before and after sorting
         order, rank = order[rank < ENTITIES], rank[rank < ENTITIES]
         viewers = self._of_world[world[order], viewer[order]]
         others = self._of_world[world[order], other[order]]

@@ -97,7 +97,7 @@ class ActorQNets(nn.Module):
                 part = network(spec) if isinstance(spec, NetworkSpec) else nn.ModuleList(map(network, spec))
                 self.add_module(name, part)
         networks = [module for module in self.modules() if isinstance(module, NetworkModule)]
-        # Actors draw their output layers before critics do.
+        # The actors' output layers are initialized before the critics'.
         ordered = networks[len(critics) :] + networks[: len(critics)]
         initialize(ordered, self, orthogonal=model.orthogonal_init, seed=seed)
         self.log_alpha = None if initial_alpha is None else nn.Parameter(torch.tensor([initial_alpha]).log())

@@ -84,7 +84,7 @@ class ExtendedSACConfig(SACConfig):
 
     model: ExtendedModelConfig = ExtendedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
-    gamma: Fraction | Literal["auto"] = 0.99  # type: ignore[assignment]  # a training replaces auto by a number
+    gamma: Fraction | Literal["auto"] = 0.99  # type: ignore[assignment]  # `in_env` replaces auto with a number
     """Discount factor. `auto` derives it from the env's time limit of T steps: 1 - 5 / T, but at least 0.95 and at most
     0.995 (XQC, arXiv:2509.25174), which is also the value without a time limit."""
     target_entropy_per_action: float = -1.0
@@ -225,7 +225,7 @@ class ExtendedSAC(SAC):
             bounds = (-math.inf, math.inf) if config.num_bins is None else config.support
             measure = MeasureReturns(cast("float", config.gamma), bounds)
             fragments, scale = fragments.zip_with_worker().for_each(measure), ScaleRewards(measure)
-        together = MOST_TOGETHER if config.reset_interval is None else 1  # a reset comes after its minibatch
+        together = MOST_TOGETHER if config.reset_interval is None else 1  # a reset must directly follow its minibatch
         updates = replay_updates(replay, trainee, config, together, has_target=self.has_target_network, prepare=scale)
         if config.reset_interval is not None:
             updates = updates.for_each(ResetNetworks(trainee, self.policy, config.reset_interval))

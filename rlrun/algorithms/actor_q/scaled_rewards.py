@@ -34,7 +34,7 @@ class MeasureReturns(StatefulOperator):
         self.bounds = bounds
         self._moments = Moments.empty(())
         self._extremes = (0.0, 0.0)
-        self._returns: dict[int | None, NDArray[np.float64]] = {}  # of each worker's env slots
+        self._returns: dict[int | None, NDArray[np.float64]] = {}  # running returns of each worker's env slots
 
     @override
     def settings(self) -> dict[str, Any]:

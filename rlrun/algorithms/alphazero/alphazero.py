@@ -320,7 +320,7 @@ def points_of(
         generator: Random generator for sampling moves.
     """
     states, points, move = game.first(games), 0.0, 0
-    side = np.where(np.arange(games) % 2, -1.0, 1.0)  # as which player the first prediction plays
+    side = np.where(np.arange(games) % 2, -1.0, 1.0)  # 1 if `mine` plays first in the game, else -1
     searches = {1: BatchedSearch(game, mine, settings), -1: BatchedSearch(game, theirs, settings)}
     while len(states):
         turns = side * game.movers(states)

@@ -118,7 +118,7 @@ class SearchingBehavior(BehaviorPolicy):
     @property
     @override
     def samples_policy(self) -> bool:
-        return False  # what is sampled are visits of a search
+        return False  # actions are sampled from the visit counts of a search
 
     @override
     def search(self, simulations: int) -> None:

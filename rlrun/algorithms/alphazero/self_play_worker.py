@@ -196,7 +196,7 @@ class SelfPlayWorker:
         seen = self._game.observe(states)
         last = np.array([outcome * mover for game, outcome, mover in ended for _ in game.states], np.float32)
         rows = SampleBatch(
-            # Masks as truth values, as which the loss reads them.
+            # The loss expects masks as booleans.
             obs=map_tree(lambda leaf: (leaf != 0 if leaf.dtype == np.int8 else leaf)[:, None], seen),
             visits=visits.reshape(-1, 1, self._game.num_actions),
             outcomes=(last * self._game.movers(states))[:, None],

@@ -66,7 +66,7 @@ class _Rows:
         self.visits, self.sums, self.means, self.priors, self.urges = (
             np.zeros((rows, actions), np.float32) for _ in range(5)
         )
-        # Views of the same, by node * A + action.
+        # Flat views of these arrays, indexed by node * A + action.
         self.edge_visits, self.edge_sums, self.edge_means, self.edge_priors, self.edge_urges = (
             numbers.reshape(-1) for numbers in (self.visits, self.sums, self.means, self.priors, self.urges)
         )

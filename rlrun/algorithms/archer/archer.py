@@ -141,7 +141,7 @@ class Archer(Algorithm[ArcherConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow: critics learn from a replay buffer, and the actor learns from the newest rollouts."""
         config = self.config
-        # The replay's discounts only mark the ends of episodes: gamma is of utterances.
+        # The replay's discounts only mark the ends of episodes, because gamma applies per utterance.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
         begun = fragments.for_each(CopyActorToCritics(trainee))
         stored: Flow[Any] = begun.zip_with_worker().for_each(StoreToReplay(replay))

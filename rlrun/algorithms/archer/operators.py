@@ -236,7 +236,7 @@ class Utterances(NamedTuple):
         rows, lasts = self.ends.nonzero()
         firsts, length = self.starts[rows, lasts], self.ends.shape[1]
         steps = np.arange(length)
-        # The last token at or after each step; a step of no complete utterance comes before that one's first token.
+        # The next utterance end at or after each step. Steps before that utterance's first token do not belong to it.
         following = np.minimum.accumulate(np.where(self.ends, steps, length - 1)[:, ::-1], axis=1)[:, ::-1]
         first = np.full(self.ends.shape, length)
         first[rows, lasts] = firsts

@@ -59,7 +59,7 @@ class RegressRewards(StatefulOperator):
             self._look_for_states(item)
         learner, valid = self.trainee.learner, item["valid"]
         self.trainee.lag.add(learner.weights_version, item["weights_version"][valid])
-        arms: LinearArms = self.trainee.policy.arms  # type: ignore[attr-defined]  # its family's own
+        arms: LinearArms = self.trainee.policy.arms  # type: ignore[attr-defined]  # an attribute of this policy family
         if self._regressions is None:
             self._regressions = RidgeRegressions(arms.regressions, arms.features, self.ridge)
         steps = item.steps()

@@ -68,7 +68,7 @@ class ScriptedEpisode:
 
     def act(self, observation: Any) -> Any:
         """Returns the scripted expert's action for an observation, and records the observation."""
-        self.seen.append(map_tree(np.copy, observation))  # the env may write over it
+        self.seen.append(map_tree(np.copy, observation))  # the env may overwrite it
         return self.script(observation)
 
 
@@ -89,7 +89,7 @@ class ScriptedExpert:
         self._path = path
         self._spaces = spaces
         self._named: Any = load_object(path, "expert")
-        self._episodes: list[ScriptedEpisode] = []  # of a class, by slot
+        self._episodes: list[ScriptedEpisode] = []  # by slot, if the expert is a class
         if not callable(self._named):
             raise UsageError(f"expert '{path}' must be a function, got {type(self._named).__name__}")
 

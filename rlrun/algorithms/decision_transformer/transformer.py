@@ -61,7 +61,7 @@ class DecisionTransformer(nn.Module):
         hidden = self.first_norm(interleaved(*(kind + at for kind in kinds)))
         for block in self.blocks:
             hidden = block(hidden)
-        found: Tensor = self.outputs(self.last_norm(hidden[:, 1::3]))  # of the state tokens
+        found: Tensor = self.outputs(self.last_norm(hidden[:, 1::3]))  # outputs at the state tokens
         return found
 
 

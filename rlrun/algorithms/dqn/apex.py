@@ -205,7 +205,7 @@ class InitialPriorities(Operator):
             actions = np.where(valid, rows.pack(item["actions"]), 0)
             taken = np.take_along_axis(values[:-1], actions[..., None], -1)[..., 0]
             best = values.max(-1)
-            # An episode's final observation may allow no action; its value must not enter priorities.
+            # An episode's final observation may allow no action; its value must not affect priorities.
             best = np.where(best == FORBIDDEN, 0, best)
         else:
             best, taken = rows.pack(item["values"]), rows.pack(item["taken_values"])

@@ -118,7 +118,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
         valid = batch["valid"].float()
         values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
         target_values = outputs.target_values(batch["obs"])
-        # An episode's final observation may allow no action; the value of the selected one is then still finite.
+        # An episode's final observation may allow no action; the selected action's value is still finite then.
         greedy = outputs.allowed_argmax(target_values, batch["obs"])
         best = target_values.gather(-1, greedy.unsqueeze(-1)).squeeze(-1)
         # With ratios of 1, V-trace is the n-step return (arXiv:1802.01561, remark 1).

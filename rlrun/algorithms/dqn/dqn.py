@@ -121,7 +121,7 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
     @classmethod
     def _one_exploration_is_enough(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and data.get("munchausen") is not None:
-            data = {"double": False, **data}  # soft targets choose no next action
+            data = {"double": False, **data}  # soft targets do not select a next action
         explores = isinstance(data, Mapping) and (data.get("noisy") is True or data.get("exploration") == "soft_q")
         return {"epsilon": 0.0, **data} if explores else data
 

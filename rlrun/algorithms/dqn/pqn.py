@@ -121,7 +121,7 @@ class QLambdaTargets(Operator):
         rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
         rewards, terminateds = rows.pack(item["rewards"]), rows.pack(item["terminateds"])
         best = rows.pack(item["q_values"]).max(-1)
-        # A final observation may allow no action: nothing follows from it then.
+        # A final observation may allow no action; its value is then 0.
         best = np.where(best == FORBIDDEN, np.float32(0), best)
         _, targets = gae(rewards, best, terminateds, rows.truncateds, self.gamma, self.q_lambda)
         batch = SampleBatch({name: column for name, column in item.items() if name != "q_values"})

@@ -299,7 +299,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         The dataflow trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
         """
         config = self.config
-        # Imagination discounts; the replay's discounts only mark the ends of episodes, also where gamma is 0.
+        # Imagination applies gamma; the replay's discounts only mark the ends of episodes, even if gamma is 0.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
         updates = (
             replay_minibatches(
@@ -381,7 +381,7 @@ def percentiles(returns: Tensor, alive: Tensor, fractions: tuple[float, ...]) ->
     import torch
 
     counted = alive.unsqueeze(1).expand_as(returns) > 0
-    # Masked returns are sorted to the end, and never looked up.
+    # Masked returns are sorted to the end and never looked up.
     ordered = returns.masked_fill(~counted, torch.inf).flatten().sort().values
     last = (counted.sum() - 1).clamp(min=0)
     places = torch.stack([fraction * last for fraction in fractions])  # on the device of `last`

@@ -290,7 +290,7 @@ class WorldModel:
         posterior = f"{WORLD}posterior.hidden.0"
         posterior_weight = self.views[f"{posterior}.weight"]
         recurrent_settings, of_embedded = posterior_weight[:, : spec.recurrent], posterior_weight[:, spec.recurrent :]
-        # What does not depend on the state is done for all steps at once.
+        # Computations that do not depend on the state run for all steps at once.
         acted = F.linear(actions * keeps, of_action).unbind(1)
         seen = F.linear(embedded, of_embedded).unbind(1)
         recurrent, latent = state.recurrent, state.latent

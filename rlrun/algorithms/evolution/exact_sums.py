@@ -46,7 +46,7 @@ class ExactSums:
         numbers = rows.astype(np.float32, copy=False).reshape(len(rows), math.prod(rows.shape[1:]))
         if not np.isfinite(numbers).all():
             raise ValueError("cannot sum NaN or infinity")
-        # Each is a whole number below 2**24 times a power of two; those with one power add up exactly in float64.
+        # Each number is an integer below 2**24 times a power of two. With equal powers, they add up exactly in float64.
         mantissas, exponents = np.frexp(numbers.astype(np.float64))
         whole = np.ldexp(mantissas, _DIGITS)
         lowest = int(exponents.min(initial=0))
@@ -58,7 +58,7 @@ class ExactSums:
             totals = np.bincount(places, values.ravel(), minlength=width * powers)
             return [[int(total) for total in column] for column in totals.reshape(width, powers)]
 
-        # A square has 48 digits: those of the upper and the lower half of the number are added up apart.
+        # A square has 48 binary digits, so the upper and the lower half of each number are summed separately.
         upper = np.trunc(np.ldexp(whole, -_HALF))
         lower = whole - np.ldexp(upper, _HALF)
         parts = zip(by_power(upper * upper), by_power(2 * upper * lower), by_power(lower * lower), strict=True)

@@ -95,7 +95,7 @@ class EpisodeGroups(StatefulOperator):
             for episode in _episodes_of(running.pop(slot, None), own):
                 if _has_ended(episode):
                     ended.append(episode)
-                else:  # the last one; any other was abandoned when a run could not be resumed exactly
+                else:  # the slot's last episode; others were abandoned when a run could not be resumed exactly
                     running[slot] = episode
         require_end(
             max((len(episode["valid"]) for episode in running.values()), default=0),
@@ -107,7 +107,7 @@ class EpisodeGroups(StatefulOperator):
 
     def _check_starts(self, steps: SampleBatch) -> None:
         """Raises a UsageError if env slots that were first reset with equal seeds show different observations."""
-        if steps[EPISODE][0].min() >= self.group_size * len(steps[EPISODE][0]):  # of a worker that was restarted
+        if steps[EPISODE][0].min() >= self.group_size * len(steps[EPISODE][0]):  # the worker was restarted
             return
         groups = steps[EPISODE][0] // self.group_size
         firsts = np.searchsorted(groups, groups)

@@ -111,7 +111,7 @@ class BranchRollouts(StatefulOperator):
         trainee, number = self.trainee, len(obs)
         space = cast("ModelBasedPolicy", trainee.policy).action_space
         elites = self._elites()
-        # A random order, dealt out in turn: those that fill up the last row count once.
+        # Deals the observations to the elites in random order. Repeats that fill up the last row are dropped below.
         order = np.resize(self._generator.permutation(number), (-(-number // len(elites)), len(elites)))
         seen = obs[order]
         valid = np.ones(order.shape, np.bool_)

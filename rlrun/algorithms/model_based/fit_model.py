@@ -125,7 +125,7 @@ class FitModel(StatefulOperator):
     def is_due(self, stored_steps: int) -> bool:
         """Returns whether a fit is due; if so, restarts the interval until the next one."""
         if self._fitted_at is not None and stored_steps < self._fitted_at:
-            self._fitted_at = None  # a replay that was not saved starts empty, and so do fits to it
+            self._fitted_at = None  # the replay buffer was not saved, so it starts empty, and fits start over
         due_at = self.learning_starts if self._fitted_at is None else self._fitted_at + self.config.fit_interval
         if stored_steps >= due_at:
             self._fitted_at = stored_steps
@@ -166,7 +166,7 @@ class FitModel(StatefulOperator):
         best, least = learner.flat(), learner.evaluate(holdout_errors, held_out)
         epochs = waited = 0
         while epochs < config.max_epochs and waited < config.patience:
-            # Whole minibatches only, so that all have one shape: the first rows are repeated in the last one.
+            # All minibatches have the same shape: the first rows are repeated to fill the last minibatch.
             order = np.resize(self._generator.permuted(drawn, axis=0), (steps, config.minibatch_size, members))
             for chosen in order:
                 learner.step(_rows(learned, chosen), scheduled=self.trainee.clock.scheduled(), objectives=(OBJECTIVE,))

@@ -110,7 +110,7 @@ class KeepBestEpisodes(Operator):
         An episode's return is the value target of its first step.
         """
         ends = (item["terminateds"] | item["truncateds"])[0]
-        number = np.concatenate([[0], np.cumsum(ends)[:-1]])  # of the episode of each step
+        number = np.concatenate([[0], np.cumsum(ends)[:-1]])  # each step's episode number
         firsts = np.concatenate([[True], ends[:-1]])
         returns = item["value_targets"][0][firsts]
         kept = returns >= np.quantile(returns, 1 - self.share)

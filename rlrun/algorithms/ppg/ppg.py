@@ -193,7 +193,7 @@ class AuxiliaryPhase(StatefulOperator):
 
         learner, kept = self.trainee.learner, self._kept
         self._kept = []
-        # Batch by batch, since a forward pass of all rows at once would need the memory of all their features.
+        # Batch by batch: a forward pass on all rows at once would hold all their features in memory.
         targets = [SampleBatch(rows, target_outputs=learner.evaluate(action_outputs, rows)) for rows in kept]
         learner.learn(
             concatenated_rows(targets),

@@ -92,7 +92,7 @@ class Comparisons:
         is_held_out: bool = False,
     ) -> None:
         bounds = data.episodes
-        own = min(pairs, len(bounds.lengths) // 2 - held_out)  # pairs in which an episode is at most once
+        own = min(pairs, len(bounds.lengths) // 2 - held_out)  # number of pairs if no episode is used twice
         if own < 1:
             raise UsageError(
                 f"{data.folder} has {len(bounds.lengths):,} episodes, but {held_out:,} held-out pairs and one "

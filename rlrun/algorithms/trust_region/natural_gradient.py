@@ -64,7 +64,7 @@ class NaturalGradientStep:
         def measured(flat: Tensor) -> Measured:
             """Surrogate objective (eq. 14) and KL divergence of a policy with flat parameters [N]."""
             after = self.policy.outputs({**parameters, **self.named(flat)}, batch).distribution
-            # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
+            # Masked before the exponential: the ratio of an empty step may be infinite, and 0 times infinity is NaN.
             ratio = ((after.log_prob(batch["actions"]) - old_logp) * valid).exp()
             return Measured(masked_mean(ratio * batch["advantages"], valid), masked_mean(before.kl(after), valid))
 

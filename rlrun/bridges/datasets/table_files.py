@@ -183,7 +183,7 @@ def read_rllib_json(path: Path) -> Columns:
         table = {RLLIB_NAMES.get(name, name): np.concatenate([batch[name] for batch in batches]) for name in names}
     except ValueError as error:
         raise UsageError(f"{path}: the batches do not match each other: {error}") from error
-    if "terminateds" in names:  # newer batches may have `dones` as well
+    if "terminateds" in names:  # takes precedence over `dones`, which newer batches may also have
         table["terminateds"] = np.concatenate([batch["terminateds"] for batch in batches])
     return table
 

@@ -104,7 +104,7 @@ class ForeignSettings:
             value: The value.
             key: The other library's key from which the value was translated.
         """
-        if key in self.written or path not in self.ours:  # the file goes before a default
+        if key in self.written or path not in self.ours:  # the file overrides a default
             self.ours[path] = Written(value, key)
 
     def tell(self, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:

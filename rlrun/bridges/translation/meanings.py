@@ -101,7 +101,7 @@ class Meaning:
             self.algorithms or (source.algorithm,)
         )
         setting = self.path.removeprefix("config.")
-        is_there = setting == self.path or has(setting)  # keys next to `config` always are
+        is_there = setting == self.path or has(setting)  # keys outside `config` always exist
         return is_covered and is_there and (not self.needs or has(self.needs))
 
 

@@ -52,7 +52,7 @@ def own_settings(config: Mapping[str, Any]) -> dict[str, OwnSettings]:
     written: Mapping[str, Any] = dict.fromkeys(policies) if isinstance(policies, list) else policies
     found = {}
     for policy, own in written.items():
-        is_list = isinstance(own, list) and len(own) == 4  # policy class, two spaces, settings
+        is_list = isinstance(own, list) and len(own) == 4  # policy class, observation space, action space, settings
         location: Location = ("config", "multiagent", key, policy, 3 if is_list else "config")
         settings = (own[3] if is_list else (own or {}).get("config")) or {}
         if not isinstance(settings, Mapping):

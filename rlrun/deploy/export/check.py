@@ -178,7 +178,7 @@ def _check(
             raise ExportDiffers(f"{name} is {other.dtype} {other.shape}, not {numbers.dtype} {numbers.shape}")
         if not np.issubdtype(numbers.dtype, np.floating):
             continue
-        # Equal first: infinite and missing numbers are equal to themselves.
+        # Tested for equality first, since infinities and NaNs have no distance but match themselves.
         same = (numbers == other) | (np.isnan(numbers) & np.isnan(other))
         distance = np.where(same, 0.0, np.abs(np.float64(numbers) - other) / np.maximum(1, np.abs(numbers)))
         found.difference = max(found.difference, float(distance.max(initial=0.0)))
@@ -189,7 +189,7 @@ def _check(
     wrong = [name for name, numbers in expected.items() if not _is_real(numbers) and (numbers != got[name]).any()]
     if not wrong:
         return
-    # Scores are equal within the tolerance: another choice is right if it is what the other scores say.
+    # Scores that agree within the tolerance may lead to another choice, which is valid if the export's scores imply it.
     chosen = behavior.action_space.to_env(behavior.action_space.mode(got[policy.scores]))
     by_scores = dict(leaf_names(ACTION, chosen))
     if policy.noise or any((by_scores[name] != got[name]).any() for name in wrong):

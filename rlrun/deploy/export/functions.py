@@ -169,7 +169,7 @@ def where(graph: Graph, condition: Any, first: Any, second: Any) -> Traced:
     """Records a call of `numpy.where` as ONNX operators."""
     result = np.where(example(condition), example(first), example(second))
     chosen = operand(graph, condition, np.dtype(bool))
-    # ONNX Runtime before 1.31 chooses from floats and from integers of 4 and 8 bytes, but not from booleans or int8.
+    # `Where` of ONNX Runtime before 1.31 supports floats and integers of 4 and 8 bytes, but not booleans or int8.
     small = result.dtype.kind in "biu" and result.dtype.itemsize < 4
     kind = np.dtype(np.int32) if small else result.dtype
     names = [operand(graph, each, kind) for each in (first, second)]

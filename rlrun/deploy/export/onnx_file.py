@@ -36,7 +36,7 @@ def onnx_model(graph: Graph, metadata: Mapping[str, str]) -> bytes:
 
     nodes, used = needed(graph)
     made = [_node(onnx, node) for node in nodes]
-    # A file's outputs have names of their own.
+    # Gives the file's outputs their own names.
     made += [helper.make_node("Identity", [value], [name]) for name, value in graph.outputs.items()]
     model = helper.make_model(
         helper.make_graph(

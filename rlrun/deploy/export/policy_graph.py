@@ -76,7 +76,7 @@ def policy_graph(
         recording = _Recording(behavior, Graph(rows, FUNCTIONS), privileged)
         seen.seed(0)
         examples = batched(seen, *(seen.sample() for _ in range(rows)))
-        with np.errstate(all="ignore"):  # examples are any numbers
+        with np.errstate(all="ignore"):  # examples are arbitrary numbers
             recording.step(examples, actions=actions, scores=scores)
         return PolicyGraph(recording.graph, tuple(recording.memory), recording.draws.distributions, scores)
 
@@ -136,7 +136,7 @@ class _Recording:
         placeholders = dict(self.privileged.placeholders)
         if not placeholders:
             return given
-        if self.behavior.network.state_size:  # as many rows as there are of the inputs
+        if self.behavior.network.state_size:  # repeats the placeholders for each row of the inputs
             placeholders = map_tree(lambda leaf: np.where(self._starts(leaf.ndim), leaf, leaf), placeholders)
         return {**placeholders, **given}
 
@@ -279,7 +279,7 @@ def in_graph(network: Any, graph: Graph) -> Any:
         if name == "network" or isinstance(part, WrappedNetwork | TorchActingNetwork | TorchModule)
     }
     if not parts:
-        return network  # a copy would have no weights
+        return network  # copying would drop the weights
     copied = copy.copy(network)
     vars(copied).update(parts)
     return copied

@@ -57,7 +57,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, graph: Graph, tensors: Sequence[Tensor], arrays: Sequence[Traced]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._graph = graph
-        # Tensors are kept, so that no other one is given the same identity.
+        # Keeps the tensors alive, so that no other tensor gets the same id.
         self._found = {id(tensor): (tensor, array) for tensor, array in zip(tensors, arrays, strict=True)}
 
     def traced(self, tensor: Tensor) -> Traced:

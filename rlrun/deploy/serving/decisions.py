@@ -37,7 +37,7 @@ class Session:
         used_s: Time of the last request, in seconds on the clock of `Sessions`.
     """
 
-    def __init__(self, id: str) -> None:  # noqa: A002 (the field's word)
+    def __init__(self, id: str) -> None:  # noqa: A002 (the usual name)
         self.id = id
         self.memory: Mapping[str, Any] | None = None
         self.used_s = 0.0
@@ -56,7 +56,7 @@ class Sessions:
         self._most = most
         self._timeout_s = timeout_s
         self._clock = clock
-        self._open: OrderedDict[str, Session] = OrderedDict()  # the one that was used longest ago comes first
+        self._open: OrderedDict[str, Session] = OrderedDict()  # least recently used first
 
     def __len__(self) -> int:
         self._end_expired()

@@ -202,7 +202,7 @@ def _reward(data: Mapping[str, Any]) -> float:
 def _json(answer: Answer) -> JSONResponse:
     try:
         return JSONResponse(answer)
-    except ValueError:  # JSON has no such numbers
+    except ValueError:  # JSON cannot represent NaN and infinity
         raise HTTPException(400, "the policy's network returned NaN or infinite numbers for the observation") from None
 
 
@@ -246,7 +246,7 @@ class Batches:
         self._waiting.append((asked, waiting))
         if not self._is_computing:
             self._is_computing = True
-            loop.call_soon(self._compute, loop)  # after the requests that have arrived at the same time
+            loop.call_soon(self._compute, loop)  # after requests that arrived at the same time are queued
         return await waiting
 
     def close(self) -> None:
@@ -277,14 +277,14 @@ class Batches:
         begin_s = time.perf_counter()
         try:
             return [*self._decide(asked)]
-        except Exception as error:  # of a custom network, which its request raises again
+        except Exception as error:  # from a custom network; the requests are then decided one by one
             return [error] if len(asked) == 1 else [found for one in asked for found in self._decided([one])]
         finally:
             self._last_s = time.perf_counter() - begin_s
 
     def _finish(self, loop: asyncio.AbstractEventLoop, batch: list[_Waiting], found: list[Answer | Exception]) -> None:
         for (_, waiting), answer in zip(batch, found, strict=True):
-            if waiting.cancelled():  # its client has left
+            if waiting.cancelled():  # the client has disconnected
                 continue
             if isinstance(answer, Exception):
                 waiting.set_exception(answer)

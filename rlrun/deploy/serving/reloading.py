@@ -69,7 +69,7 @@ class Reloader:
         before = self._decisions.served
         try:
             served = self._newer(before)
-        except Exception as error:  # a thread that ends by it would never look again
+        except Exception as error:  # otherwise the thread would end and never look again
             self._fail(before, error)
             return False
         if served is None:
@@ -118,6 +118,6 @@ class Reloader:
         """Names and times of the checkpoints in the folder."""
         found = set()
         for path in self._checkpoints.glob("*"):
-            with suppress(FileNotFoundError):  # removed meanwhile by the run
+            with suppress(FileNotFoundError):  # the run has just removed it
                 found.add((path.name, path.stat().st_mtime_ns))
         return frozenset(found)

@@ -243,7 +243,7 @@ def _poll_watches() -> None:
     """Polling loop of the watchdog thread: checks the innermost watch of each thread once a second."""
     try:
         while True:
-            _look()  # no variable of this function keeps an env alive
+            _look()  # a separate function, so that no variable here keeps an env alive
             time.sleep(POLL_S)
     finally:
         _watchdogs.clear()
@@ -251,5 +251,5 @@ def _poll_watches() -> None:
 
 def _look() -> None:
     for stack in list(_under_way.values()):
-        for watched in stack[-1:]:  # it may end just now
+        for watched in stack[-1:]:  # a slice: the last watch may end at any moment
             watched.look()

@@ -349,7 +349,7 @@ class ReplayShards:
         self._forget()
         actors.answers([actors.ask(i, "load_state", own, may_take_long=True) for i, own in enumerate(states)])
         self.stored_steps, self.sampled_minibatches = int(state["stored_steps"]), int(state["sampled_minibatches"])
-        if any(own["kept"] is None for own in states):  # too large for the checkpoint: it is filled again
+        if any(own["kept"] is None for own in states):  # too large for the checkpoint: the buffer starts empty
             self.stored_steps = self.sampled_minibatches = 0
         self._earlier_restarts = int(state["restarts"]) - actors.restarts
 

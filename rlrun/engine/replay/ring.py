@@ -214,7 +214,7 @@ class ReplayRing:
             self._close(worker, cursor)
         first, lost = (head + closing) % rows, closing + length + 1 + self.reach
         lent = self.loan.columns if self.loan.row == first else NOTHING_LENT
-        is_retired = part["obs"] is lent["obs"]  # since the rows were lent
+        is_retired = part["obs"] is lent["obs"]  # already done when the rows were lent
         overwritten = NO_STEPS if is_retired else self.ready.retire(streams, worker, cursor, lost)
         own: slice | Indices = slice(first, first + length + 1)
         within: slice | Indices = slice(first, first + length)

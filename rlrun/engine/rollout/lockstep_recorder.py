@@ -251,7 +251,7 @@ def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[Lo
     seeds, name = config.seeds, config.env_name
     ((policy, behavior),) = config.behaviors.items()
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=config.first_episodes, lessons=lessons)
-    lenders = {} if config.records or config.hooks else config.lenders  # these keep the rows that they receive
+    lenders = {} if config.records or config.hooks else config.lenders  # records and hooks keep the rows they receive
     length, limit_s = config.fragment_length, config.env.max_replay_s
     recorder = LockstepRecorder(
         env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=limit_s, lenders=lenders

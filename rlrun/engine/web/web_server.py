@@ -139,7 +139,7 @@ class _Server(uvicorn.Server):
             opening = loop.create_task(self._open(accepted, self._connections.add(accepted)))
             self._opening.add(opening)
             opening.add_done_callback(self._opening.discard)
-            await asyncio.sleep(0)  # requests are read between connections, however fast these arrive
+            await asyncio.sleep(0)  # lets requests be read between connections, however fast these arrive
 
     async def _open(self, accepted: socket.socket, connection: Connection) -> None:
         http = partial(
@@ -177,7 +177,7 @@ def _tls(cert: str, key: str | None) -> ssl.SSLContext:
             if key
             else f"a certificate and its private key from {cert}"
         )
-        # Python appends the place in its own source.
+        # Cuts off the location in Python's own source, which Python appends.
         reason = str(error).partition(" (_ssl.c:")[0]
         raise UsageError(f"cannot load {files}; both must be in PEM format: {reason}") from None
     return context

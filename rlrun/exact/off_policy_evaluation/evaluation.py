@@ -191,7 +191,7 @@ class OffPolicyEvaluator:
         initial = v[:, episodes.first_rows]
         replicates = (resampled * initial[1 + FOLDS :]).sum(-1) / number
         own = 1 + folds[episodes.episode_of_row], np.arange(episodes.num_rows)
-        # Hao et al., arXiv:2102.03607: the spread of the fits to resampled episodes is that of the fit itself.
+        # Hao et al., arXiv:2102.03607: the spread of fits to resampled episodes estimates the spread of the fit itself.
         return FittedValues(q[own], v[own], ValueEstimate(float(initial[0].mean()), replicates))
 
     def _weighed(self, log_probs: Doubles, fitted: FittedValues) -> WeighedEpisodes:

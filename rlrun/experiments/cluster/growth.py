@@ -79,7 +79,7 @@ class NodeWaiter:
         by_needs = {TrialResources.of(trial): trial for trial in reversed(trials)}
         for needs in sorted(by_needs, key=lambda needs: (-needs.total_gpus, -needs.total_cpus)):
             if not self._capacity().fits(needs):
-                self._look(by_needs[needs])  # refuses before anything is asked of the cluster
+                self._look(by_needs[needs])  # may raise before the cluster is asked for nodes
                 with demanded(needs):
                     self._wait_for(by_needs[needs])
 

@@ -58,7 +58,7 @@ def join(address: str, code: dict[str, Any], lost: Callable[[RlrunError], None])
 def _ask(probe: JoinProbe, address: str, faults: list[Exception]) -> None:
     try:
         probe.ask(address)
-    except Exception as error:  # of Ray, whose classes differ from call to call
+    except Exception as error:  # Ray's exception classes differ from call to call
         faults.append(error)
 
 

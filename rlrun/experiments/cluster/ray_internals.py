@@ -157,7 +157,7 @@ def answers_http2(host: str, port: int, timeout_s: float = ANSWER_TIMEOUT_S) -> 
         port: Port of the process.
         timeout_s: Time limit in seconds, for the connection to be accepted and again for the answer.
     """
-    greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and empty SETTINGS
+    greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # with empty SETTINGS
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(greeting)

@@ -23,7 +23,7 @@ from rlrun.experiments.cluster.resources import Capacity, machine_cpus, ray_cpus
 from rlrun.experiments.cluster.shipping import code_environment
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 
-# Rollouts pass through the object store a few at a time; Ray's own default, 30% of the memory, starves the learner.
+# Rollouts pass through the object store a few at a time; Ray's default, 30% of the memory, starves the learner.
 OBJECT_STORE_SHARE = 0.15
 OBJECT_STORE_MAX_BYTES = 2 * 2**30
 OBJECT_STORE_MIN_BYTES = 100 * 2**20
@@ -35,12 +35,12 @@ CONNECT_TIMEOUT_S = 10.0
 SWITCHES = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial writes its own result files
     "RAY_AIR_NEW_OUTPUT": "0",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # signals are ours
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # rlrun handles signals
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path in a spec means the same in both executors
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
     "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's own state is never read
     "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "1",  # a user's package may need files that git ignores
-    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start at the same time; with a searcher it would be one
+    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start at the same time; with a searcher, the default is 1
     "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
 }
 
@@ -164,11 +164,11 @@ class RaySession:
 
     def close(self) -> None:
         """Stops or leaves Ray if this session started or joined Ray; the processes of trials then end too."""
-        if self._watch is not None and self._address is None:  # the shutdown of a private Ray would count as its death
+        if self._watch is not None and self._address is None:  # or a private Ray's shutdown would count as its death
             self._watch.close()
         if self._is_ours:
             private_ray.stop()
-        if self._watch is not None:  # while a cluster is left, a lost head makes Ray hang
+        if self._watch is not None:  # closed last: if the head dies while leaving a cluster, Ray hangs
             self._watch.close()
         self._started = self._is_ours = False
 
@@ -283,7 +283,7 @@ def why_no_kernels_on_nodes() -> str:
             why_not = ray.get(answer, timeout=COMPILATION_TIMEOUT_S)
         except RayError as error:
             if not any(other["Alive"] and other["NodeID"] == node["NodeID"] for other in ray.nodes()):
-                continue  # an autoscaler has ended it
+                continue  # an autoscaler has removed it
             why_not = f"it does not answer ({type(error).__name__})"
         if why_not:
             return f"on node {node['NodeManagerHostname']} {why_not}"

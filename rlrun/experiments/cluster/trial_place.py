@@ -183,7 +183,7 @@ class TrialMirror(TrialPlace):
 
     @override
     def write_progress(self, text: str) -> None:
-        with suppress(RlrunError):  # the next push says what is wrong
+        with suppress(RlrunError):  # the next push reports the error
             self._disk.apply(self._trial, self._claim, [Operation("replace", PROGRESS_FILE, text.encode())])
 
     @override
@@ -258,7 +258,7 @@ class TrialMirror(TrialPlace):
 
     def _operations(self, changed: list[str], removed: list[str], now: dict[str, Item]) -> Iterator[Operation]:
         for name in changed:
-            with suppress(FileNotFoundError):  # a logger's own file that came and went
+            with suppress(FileNotFoundError):  # a logger's temporary file that no longer exists
                 if now[name].is_checkpoint:
                     yield Operation("sync", RESULT_FILE)
                     yield from self._copy(name, files_of_checkpoint(self.directory / name))
@@ -343,7 +343,7 @@ def _remove_abandoned(scratch: Path) -> None:
     for folder in scratch.glob(f"{_PREFIX}*"):
         try:
             os.close(_lock(folder))
-        except OSError:  # its process lives, or it is another user's
+        except OSError:  # its process is alive, or the folder is another user's
             continue
         shutil.rmtree(folder, ignore_errors=True)
 

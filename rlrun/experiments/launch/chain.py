@@ -16,10 +16,10 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
     """Yields the runs of later stages that continue, directly or indirectly, from a given run in the same folder."""
     siblings = []
     for path in sorted(run.path.parent.glob(f"*/{RUN_FILE}")):
-        with suppress(UsageError, RunDamaged):  # of others
+        with suppress(UsageError, RunDamaged):  # another run may be damaged
             siblings.append(RunDirectory.open(path.parent))
     names = [run.path.name]
-    for name in names:  # which grows
+    for name in names:  # the list grows in the loop
         for sibling in siblings:
             if sibling.table.after == name and sibling.path.name not in names:
                 names.append(sibling.path.name)
@@ -46,7 +46,7 @@ def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
     for trial in list(trials):
         record, end = run.record(trial.name), ends[trial.seed]
         takes_weights = trial.begins is None or trial.begins.weights
-        if record.from_checkpoint is not None:  # it has begun before, perhaps on another machine
+        if record.from_checkpoint is not None:  # it has started before, perhaps on another machine
             start = Path(record.from_checkpoint)
             here = earlier.trial_directory(end.name).checkpoints / start.name
             if not start.exists() and here.exists():

@@ -58,7 +58,7 @@ def check_chains(experiments: Sequence[Experiment]) -> None:
                     f"experiments before it{hint}"
                 )
             has_all = set(experiment.seeds) <= set(earlier.seeds)
-            if experiment.begins.recorded:  # by trials of the same names
+            if experiment.begins.recorded:  # by trials with the same names
                 has_all = experiment.seeds == earlier.seeds
             if earlier.num_configurations > 1 or not has_all:
                 raise UsageError(
@@ -117,7 +117,7 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
     for experiment in experiments:
         trials = experiment.trials() or [experiment.first_trial()]
         if experiment.begins is not None and experiment.begins.recorded:
-            continue  # its data is not there yet
+            continue  # its data does not exist yet
         for trial in {repr(trial.env): trial for trial in reversed(trials)}.values():
             try:
                 described = Description(trial.env, trial.learns, trial.seed)

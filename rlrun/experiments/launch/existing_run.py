@@ -367,7 +367,7 @@ def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: st
     found = []
     for experiment in experiments:
         path = path_of_run(experiment, runs_dir, name)
-        with suppress(RlrunError, OSError):  # a damaged run is no reason not to begin another one
+        with suppress(RlrunError, OSError):  # a damaged run must not prevent a new one
             run, copy = opened_run(path), _copy_of(experiment, path)
             trials: tuple[TrialResult, ...] = ()
             if run is not None and not drivers_of(path) and _is_left(run):

@@ -539,5 +539,5 @@ def room_for_workers(trial: TrialSpec, at_a_time: int) -> int:
         capacity = cluster_capacity("the cluster")
     else:
         capacity = machine_capacity(needs_gpus=needs.total_gpus > 0)
-    # Workers that reserve no CPUs are bounded by the CPUs as well.
+    # The number of CPUs also limits workers that reserve none.
     return int(max(min(capacity.room_for_workers(needs), sum(capacity.cpus)), 0)) // at_a_time

@@ -130,7 +130,7 @@ def launched_shard(
         RunDamaged: A file of the run is damaged.
     """
     prepare_resume(run, trust=True)
-    with run.locked():  # by nobody else, or the following would be about a running shard
+    with run.locked():  # makes sure that no other process is running the shard
         part = remaining_part(run, "local", None, retry_failed=retry_failed, eager=False)
     has_begun = any(run.record(name).status != "PENDING" for name in run.trial_names)
     if not run.trial_names:

@@ -157,7 +157,7 @@ class ActiveRun:
         try:
             with self.log.printing_to_terminal():
                 self.watch(event)
-        except Exception as error:  # trials neither fail for it nor lose progress
+        except Exception as error:  # it must not fail trials or lose their progress
             self.watch_error = error
             self.interrupts.received = self.interrupts.received or "a failed watcher"
         finally:
@@ -208,7 +208,7 @@ class ActiveRun:
             self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
             return
         record = self.directory.record(trial)
-        # A trial whose process died has not recorded it itself. One that another process is running is not touched.
+        # If a trial's process has died, its error is recorded here. A trial that another process runs is left alone.
         files = self.directory.trial_directory(trial)
         if not files.is_claimed():
             with self.stopping_when_full():
@@ -242,7 +242,7 @@ class ActiveRun:
 
     def ended(self, trial: str) -> None:
         """Sends the final status of a trial to the watcher."""
-        # A trial that a scheduler has ended may not have recorded it yet.
+        # If a scheduler has stopped a trial, the trial's record may not show it yet.
         record, stopped_by = self.directory.record(trial), self.stopped.get(trial, "")
         status = "TERMINATED" if stopped_by else record.status
         self.tell(TrialEvent(trial, status, stopped_by=stopped_by, stop_reason=stopped_by or record.stop_reason))

@@ -221,7 +221,7 @@ class CopyOwner:
             generation = max(map(_generation, before), default=0) + 1
             self._name = f"{generation:06d}-{secrets.token_hex(8)}.json"
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            if self._run is not None:  # first: a kill after the next line leaves a directory that may continue
+            if self._run is not None:  # first, so that the directory can continue after a kill
                 self.note_content(self._run)
             self._confirmed_at = self._tried_at = _clock()
             self._write(replace(self._record, started=started, generation=generation))
@@ -229,10 +229,10 @@ class CopyOwner:
             if all(_generation(name) < generation for name in names if name != self._name):
                 break
             self._files.delete_file(self._path(self._name))
-            time.sleep(random.uniform(0, POLL_EVERY_S * 2**attempt))  # so that one of several that withdraw is alone
+            time.sleep(random.uniform(0, POLL_EVERY_S * 2**attempt))  # random, so competing processes do not collide
         for name in names:
             if name != self._name:
-                with suppress(OSError):  # a record of a former owner does no harm
+                with suppress(OSError):  # a former owner's record does no harm
                     self._files.delete_file(self._path(name))
 
     def _newest_without_owner(self) -> Mapping[str, bytes]:
@@ -307,7 +307,7 @@ class CopyOwner:
         """Renews this process's record, and looks for a newer one."""
         began = _clock()
         loss = None
-        with suppress(OSError, ValueError):  # the storage cannot be reached; `confirm` says so
+        with suppress(OSError, ValueError):  # `confirm` reports that the storage cannot be reached
             self._write(replace(self._record, renewed=self._record.renewed + 1))
             newer = [name for name in self._names() if _generation(name) > self._record.generation]
             if newer:

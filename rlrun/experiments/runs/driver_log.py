@@ -51,7 +51,7 @@ class DriverLog:
             path: The log file; its directory must exist.
         """
         file = io.BufferedWriter(_LogFile(path, "a"))
-        stream = io.TextIOWrapper(file, encoding="utf-8", errors="replace", line_buffering=True)  # closed by close
+        stream = io.TextIOWrapper(file, encoding="utf-8", errors="replace", line_buffering=True)  # `close` closes it
         if not self._saved:
             for plain in self._streams:
                 plain.flush()
@@ -75,7 +75,7 @@ class DriverLog:
             os.dup2(saved, number)
         for stream in (self.terminal, self._errors):
             if stream not in self._streams:
-                stream.close()  # and with it the saved descriptor
+                stream.close()  # and its copy of the saved descriptor
         for saved in self._saved.values():
             os.close(saved)
         self._saved = {}

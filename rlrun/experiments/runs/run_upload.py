@@ -74,7 +74,7 @@ class RunUpload:
         """
         referring = self._read_referring_files()
         now = items_of(self._run)
-        for name, item in now.items():  # rows are read after the list of checkpoints, since trials write meanwhile
+        for name, item in now.items():  # rows are read after checkpoints are listed, since trials keep writing
             if not (item.is_checkpoint or _refers_to_others(name)):
                 self._copy_file(name, item)
         for name, item in now.items():
@@ -129,7 +129,7 @@ class RunUpload:
             began = time.monotonic()
             try:
                 self.synchronize()
-            except (OSError, ValueError) as error:  # repeated later, and at the end
+            except (OSError, ValueError) as error:  # retried later, and at the end
                 _log.warning("storage %s: %s", self.uri, error)
             pause_s = max(COPY_EVERY_S, (time.monotonic() - began) / SHARE)
 
@@ -155,7 +155,7 @@ class RunUpload:
             return
         if name in self._copied:
             self._remove(name)
-        self._copied[name] = None  # a part of it is there from now on
+        self._copied[name] = None  # from now on, part of it may be in the storage
         with suppress(FileNotFoundError):  # the trial has just removed it
             for file in files_of_checkpoint(self._run / name):
                 self._put(f"{name}/{file}", _pieces(self._run / name / file))
@@ -171,7 +171,7 @@ class RunUpload:
         kind = self._files.get_file_info(path).type.name
         if kind == "Directory":
             with suppress(FileNotFoundError):
-                self._files.delete_file(f"{path}/{MANIFEST_FILE}")  # without it, the rest is no checkpoint
+                self._files.delete_file(f"{path}/{MANIFEST_FILE}")  # without it, the rest is not a checkpoint
             self._files.delete_dir(path)
         elif kind == "File":
             self._files.delete_file(path)

@@ -173,7 +173,7 @@ class TrialResult:
         text = self.error.strip().rpartition("\n")[2].strip()
         return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
 
-    # Its checkpoints.
+    # Checkpoints.
 
     @property
     def checkpoint(self) -> Path | None:
@@ -215,7 +215,7 @@ class TrialResult:
     def _store(self) -> CheckpointStore:
         return CheckpointStore(TrialDirectory(self.directory).checkpoints)
 
-    # Its results.
+    # Results.
 
     def results(self) -> Results:
         """Result rows of the trial, oldest first; damaged or missing rows are restored from checkpoints if possible."""

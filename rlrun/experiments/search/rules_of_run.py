@@ -59,7 +59,7 @@ def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
         rung = rule.on_result(name, moment, None if value is None else sign * value).rung
         if rung is not None and value is not None:
             standings.append((name, rung, value))
-    running = {trial.name for trial in run.trials}  # with failed ones that are retried
+    running = {trial.name for trial in run.trials}  # including failed trials that are retried
     for name in names:
         if name not in running:
             rule.remove(name)

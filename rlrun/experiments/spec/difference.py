@@ -45,7 +45,7 @@ class Setting:
     @override
     def __str__(self) -> str:
         value = self.value
-        shown = int(value) if isinstance(value, float) and value.is_integer() else value  # bounds of stop are floats
+        shown = int(value) if isinstance(value, float) and value.is_integer() else value  # bounds in stop are floats
         return f"{flow_yaml(shown)}{' (default)' if self.is_default else ''}"
 
 
@@ -127,7 +127,7 @@ def _resolved_config(algorithm: Any, config: Mapping[str, Any]) -> tuple[dict[st
     first = {place: next(value for _, value in space.probes()) for place, space in spaces.items()}
     try:
         resolved = model.parse(fill(config, first)).to_data()
-    except SpecError:  # of another version, or with values that are measured before the run
+    except SpecError:  # written by another version, or with values that are measured before the run
         return dict(config), _defaults(model)
     return filled(resolved, {place: space.to_data() for place, space in spaces.items()}), _defaults(model)
 

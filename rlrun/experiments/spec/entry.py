@@ -338,7 +338,7 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     mistakes = _with_misplaced(mistakes, misplaced) + in_evaluation
     if settings is not None and settings.evaluation is not None:
         mistakes += _evaluation_mistakes(settings.evaluation, data.get("env"))
-    worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # reported at the exact value
+    worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # reported at the exact value instead
     mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
     if "stop" not in written:
         mistakes = [mistake for mistake in mistakes if mistake.location != ("stop",)]
@@ -479,8 +479,8 @@ def _check_chain(settings: RunSettings, spaces: Mapping[Location, SearchSpace]) 
 def _check_trials(experiment: Experiment, settings: Mapping[Location, type[ConfigModel]]) -> list[Mistake]:
     """Validates the sampled hyperparameters of each trial, including constraints across fields."""
     mistakes: list[Mistake] = []
-    # The suggestions of a searcher are not known yet, but come from the same spaces. It repeats suggestions that the
-    # config refuses, so it is enough that one is valid.
+    # A searcher's suggestions are not known yet, but come from the same spaces. Suggestions that the config refuses are
+    # drawn again, so it is enough that one is valid.
     drawn = experiment.replace(searcher=None) if experiment.searches else experiment
     seen: set[int] = set()
     for planned in drawn.plan():

@@ -81,7 +81,7 @@ def check_env(
         return action_mistakes(config, learns, spaces)
 
     section = check_env_section(data["env"], ("env",), with_policies)
-    varies = section.value is not None and section.value.tasks is not None  # then, other tasks may have other agents
+    varies = section.value is not None and section.value.tasks is not None  # other tasks may have other agents
     return section, () if learns is None or varies else tuple(_unmatched_patterns(learns, [*agents]))
 
 

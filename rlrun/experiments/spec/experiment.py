@@ -649,7 +649,7 @@ class Experiment(RunSettings, Learning):
         names, total, sharing = self.param_names(), self.num_trials, self._trials_by_update()
         of: Mapping[Location, Any] | None = None
         for planned in self.plan():
-            if of is not planned.values:  # the seeds of a configuration share it
+            if of is not planned.values:  # shared by a configuration's seeds
                 of, varied = planned.values, self._varied(planned.values, names)
             yield self._trial(planned, varied, total, sharing[self._update_of(planned.values)])
 
@@ -683,7 +683,7 @@ class Experiment(RunSettings, Learning):
             SpecError: A value is not valid for its field.
         """
         planned, total = PlannedTrial(index, configuration, seed, dict(values)), self.num_trials
-        sharing = len(self.seeds) if self._update_of(values) else total  # a searcher's choices are not known
+        sharing = len(self.seeds) if self._update_of(values) else total  # a searcher's later choices are unknown
         return self._trial(planned, self._varied(values, self.param_names()), total, sharing)
 
     def _trials_by_update(self) -> Counter[str]:

@@ -129,7 +129,7 @@ def _keys_below(
             if below is not None:
                 yield from _keys_below(value, below, (*location, key), whole)
             continue
-        if model.model_config.get("extra") == "allow":  # its keys are names of metrics
+        if model.model_config.get("extra") == "allow":  # its keys are metric names
             continue
         for holder, place in ((model, location), whole):
             ours = setting_for(str(key), holder.has_setting)

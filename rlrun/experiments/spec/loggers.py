@@ -130,7 +130,7 @@ class LoggersConfig(ConfigModel):
         for name, settings in data.items() if isinstance(data, Mapping) else ():
             if name not in cls.model_fields and ":" not in str(name):
                 raise ValueError(unknown_name(str(name), tuple(cls.model_fields), "unknown logger"))
-            if settings is None:  # its defaults, or none of it?
+            if settings is None:  # ambiguous: the logger with its defaults, or no logger
                 raise ValueError(f"{name} must not be null: write {name}: {{}} for its defaults, or leave it out")
         return data
 

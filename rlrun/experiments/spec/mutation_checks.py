@@ -232,7 +232,7 @@ def _field_mistakes(config: Part, mutations: Mapping[str, SearchSpace], below: L
     for mistake in check_section(config.model, filled(config.data, spaces), config.location).mistakes:
         inside = next((place for place in places if mistake.location[: len(place)] == place), None)
         if inside is not None:
-            rest = mistake.location[len(inside) + (below == BOUNDS) :]  # a range has no key with the name of a space
+            rest = mistake.location[len(inside) + (below == BOUNDS) :]  # bounds do not name a kind of space
             mistakes.append(replace(mistake, location=(*below, places[inside], *rest)))
         elif config.value is not None:
             mistakes.append(replace(mistake, location=below))

@@ -110,7 +110,7 @@ def _put(document: Document, start: Location, steps: Sequence[str], value: Any, 
             document.put(location, {}, place)
         elif step == "env" and isinstance(found, str):  # a bare id stands for {id: ...}
             document.put(location, {"id": found}, document.place(location))
-        elif index == 0 and step in ("scheduler", "searcher") and isinstance(found, str):  # and a name for {name: {}}
+        elif index == 0 and step in ("scheduler", "searcher") and isinstance(found, str):  # a bare name: {name: {}}
             document.put(location, {found: {}}, document.place(location))
         elif not isinstance(found, dict | list):
             message = f"{dotted(location)} is {shown(found)}, which has no '{steps[index + 1]}'"

@@ -17,7 +17,7 @@ from rlrun.engine.messages.explain import Location, Mistake, shown
 if TYPE_CHECKING:
     import numpy as np
 
-GOLDEN = 0.6180339887  # an irrational fraction of a range: if draws have fractions, so has this point
+GOLDEN = 0.6180339887  # irrational, so that the point at this fraction of a range is not a whole number
 LARGEST = 2**53
 """Largest integer allowed in a search space; floats represent all smaller integers exactly."""
 

@@ -147,7 +147,7 @@ def overlaps(location: Location, others: Sequence[Location]) -> bool:
 def _locate_in_search_space(mistake: Mistake, chosen: Mapping[Location, tuple[Location, Any]]) -> Mistake:
     """Relocates a mistake in a sampled value to this value within the search space: ``lr.1`` to ``lr.uniform.0.1``."""
     for where, (inside, _) in chosen.items():
-        if mistake.at_key and mistake.location == where:  # at the space's key, independent of its values
+        if mistake.at_key and mistake.location == where:  # about the key itself, not about its values
             return mistake
         if mistake.location[: len(where)] == where:
             rest = mistake.location[len(where) :]

@@ -88,7 +88,7 @@ def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("confi
                 return [length, value[1]]
             message = f"'{END}' means the length of the run, so stop.{unit} must be a number"
             mistakes.append(Mistake((*where, *location, 0), message))
-            return [2**53, value[1]]  # after every other point, so that this is its only mistake
+            return [2**53, value[1]]  # later than any other point, to avoid a second mistake
         return [resolved(item, (*location, index)) for index, item in enumerate(value)]
 
     return resolved(config, ()), mistakes

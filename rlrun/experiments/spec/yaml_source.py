@@ -141,7 +141,7 @@ def parse_document(text: str, file: str = "<text>") -> Document:
         node = composer.get_single_node()
     except yaml.MarkedYAMLError as error:
         raise SpecError([_syntax_problem(error, file)]) from None
-    except (ValueError, OverflowError):  # chr() inside PyYAML
+    except (ValueError, OverflowError):  # from chr() in PyYAML
         message = "YAML syntax: an escape (\\U...) that is not a character"
         raise SpecError([Problem("", message, file, composer.line + 1, composer.column + 1)]) from None
     finally:
@@ -171,7 +171,7 @@ def parse_value(text: str, what: str) -> Any:
         problems = list(error.problems)
     else:
         problems = document.problems
-    if problems:  # line and column would mislead: it is a text on a command line
+    if problems:  # line and column would mislead: the text is from a command line
         raise SpecError([replace(problem, line=0, column=0) for problem in problems])
     return document.data
 

@@ -23,7 +23,7 @@ _SUMMARY_VALUE, _VALUE_TAG, _VALUE_SIMPLE = b"\x0a", b"\x0a", b"\x15"
 _SESSION_START = b"\x08\x01"
 _VALUE_TENSOR, _VALUE_METADATA, _METADATA_PLUGIN = b"\x42", b"\x4a", b"\x0a"
 _PLUGIN_NAME, _PLUGIN_CONTENT = b"\x0a", b"\x12"
-_NO_NUMBERS = b"\x08\x01\x12\x02\x12\x00"  # a tensor of floats, shape [0]; a value must have one
+_NO_NUMBERS = b"\x08\x01\x12\x02\x12\x00"  # an empty tensor of floats; every value must have a tensor
 
 # tensorboard/plugins/hparams/plugin_data.proto, and protobuf's own map entries and struct.proto.
 _HPARAMS_TAG = b"_hparams_/session_start_info"
@@ -42,7 +42,7 @@ class EventFile:
             first_step: First step of this file; from earlier files, TensorBoard discards this step and later ones.
         """
         earlier = (int(path.name.split(".")[-2]) for path in directory.glob(f"{FILE_PATTERN}.rlrun"))
-        number = max(earlier, default=-1) + 1  # not their count: the user may have removed some
+        number = max(earlier, default=-1) + 1  # not the number of files: the user may have removed some
         self._file = (directory / f"events.out.tfevents.{number:010d}.rlrun").open("xb", buffering=0)
         self._write(_field(_FILE_VERSION, b"brain.Event:2"), 0)
         self._write(_field(_SESSION_LOG, _SESSION_START), first_step)

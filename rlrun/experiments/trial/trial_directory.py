@@ -48,7 +48,7 @@ _LOCK_FILE = ".lock"
 CLAIM_TIMEOUT_S = 10.0
 """Seconds that a trial waits for a previous process of the trial, which may be about to end, to release the lock."""
 
-# These locks belong to a process, not to an open file: a process is not blocked by its own.
+# The locks belong to a process, not to an open file, so they do not keep a process from claiming a trial twice.
 _claimed_here: set[Path] = set()
 
 

@@ -83,8 +83,8 @@ class TrialLoop:
         self._files = TrialDirectory(self.directory)
         self.checkpoints = TrialCheckpoints(self._files.checkpoints, trial.checkpoint)
         self._criteria = StopCriteria(trial)
-        self._blocked_s = 0.0  # by checkpoints, until the last row
-        self._since_last_s = 0.0  # without the seconds that checkpoints block
+        self._blocked_s = 0.0  # seconds for which checkpoints blocked training, up to the last row
+        self._since_last_s = 0.0  # without the seconds for which checkpoints block
         self._is_between_iterations = True
         self._training: Training | None = None
         if not resume and self.checkpoints.store.paths():
@@ -297,7 +297,7 @@ class TrialLoop:
         if self.trial.checkpoint.at_end and self._is_between_iterations and self.training.iteration > 0:
             self.save()
         self.checkpoints.wait()
-        self._journal.complete_rows()  # a resume leaves a trial alone that is done
+        self._journal.complete_rows()  # before TERMINATED, since a resume skips finished trials
         self._journal.write("TERMINATED")
 
     def _fail(self, error: Exception) -> None:

@@ -27,7 +27,7 @@ _CALL = re.compile(
 )
 """Regular expression for Python's errors on mismatched call arguments or missing abstract methods."""
 
-# Frames of Ray's Cython code name files of its source tree.
+# Frames of Ray's Cython code refer to files in Ray's source tree.
 _RAY = ("python/ray/", *(str(Path(sysconfig.get_path(name), "ray")) for name in ("purelib", "platlib")))
 
 

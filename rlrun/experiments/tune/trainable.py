@@ -121,13 +121,13 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 raise
             files = TrialDirectory(loop.directory)
             if (record := files.read_record()) is not None:
-                files.write_record(replace(record, status="PAUSED"))  # no failure: it continues as a copy of another
+                files.write_record(replace(record, status="PAUSED"))  # not a failure: it continues as another's copy
             self._close()
             return {DIVERGED: str(error), **self._taken_notes()}
         if self._awaits_exploit(loop) and not loop.done:
             loop.save()  # once the driver has this result, another member may copy this state
         if loop.done:
-            self._close()  # before the notes are taken, which include warnings of its loggers at their end
+            self._close()  # before the notes are taken, which include the loggers' final warnings
         return {"done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
 
     def apply_exploit(self, exploit: dict[str, Any]) -> None:
@@ -164,7 +164,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     @override
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.pause()
-        gc.collect()  # a training is a web of reference cycles, which Python would collect after some hundred trials
+        gc.collect()  # a training has reference cycles, which Python would collect only after some hundred trials
         self.setup(new_config)
         return True
 
@@ -206,7 +206,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             resumption = self._loop.resumption
             if resumption is not None and not (self._loop.was_paused and resumption.is_exact):
                 self._notes.append(place.with_driver_paths(resumption.message))
-            # Tune adds up the seconds of iterations itself; a resumed trial starts from those of before.
+            # Tune sums the iterations' seconds itself; a resumed trial starts from its earlier total.
             self._time_total = self._loop.last_result.get("time_total_s") or 0.0
         elif self._exploit is not None and self._exploit.generation > self._loop.generation:
             self._loop.apply_exploit(self._fetched(self._exploit))

@@ -121,7 +121,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         """Pickles as an empty `FIFOScheduler`: Tune saves its schedulers, but this saved state is never loaded."""
         return (FIFOScheduler, ())
 
-    # Callbacks of Tune.
+    # Tune's callbacks.
 
     @override
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
@@ -155,7 +155,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
     @override
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        if trial.status == Trial.ERROR:  # Tune will restart it; a trial that fails for good is still RUNNING here
+        if trial.status == Trial.ERROR:  # Tune will restart it; a trial that will not be restarted is still RUNNING
             self._forget(trial)
             if isinstance(self._rule, Populations):
                 self._rule.record_restart(trial_name(trial))
@@ -206,7 +206,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         score = -value if value is not None and scheduler.settings.mode == "min" else value
         self._measured[name] = (float(moment), value)
         if isinstance(self._rule, Populations) and result.get("done"):
-            return None  # it reaches no further generation
+            return None  # it will not reach another generation
         decision = self._rule.on_result(name, float(moment), score)
         if self._suggestions is not None and decision.rung is not None and value is not None:
             self._suggestions.observe(name, decision.rung, value)
@@ -299,7 +299,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
     def _make_room(self, controller: Any) -> None:
         """Pauses a waiting trial that occupies an actor, if another trial needs the resources."""
         for name, trial in list(self._ready.items()):
-            if trial.status == Trial.RUNNING:  # Tune has found a place for it
+            if trial.status == Trial.RUNNING:  # Tune has found resources for it
                 del self._ready[name]
         wanting = [trial for trial in controller.get_live_trials() if trial.status == Trial.PENDING]
         wanting += [trial for trial in self._ready.values() if trial.status == Trial.PAUSED]
@@ -312,7 +312,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         running = [trial for trial in running if trial_name(trial) not in self._leaving]
         needed = _resources([*running, *wanting])
         fits = all(amount <= self._run.capacity.get(name, 0.0) for name, amount in needed.items())
-        staged = any(trial.status == Trial.PENDING for trial in wanting)  # else Tune would end the actor, not reuse it
+        staged = any(trial.status == Trial.PENDING for trial in wanting)  # or Tune would end the actor, not reuse it
         if staged and (not fits or time.monotonic() - self._crowded_since > PATIENCE_S):
             self._leaving[staying[-1]] = actor_of(self._held[staying[-1]]).pause.remote()
             self._crowded_since = math.inf
@@ -329,7 +329,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             except RayTaskError as error:
                 fail(controller, trial, error)
             except RayError:
-                train_on(controller, trial)  # which fails, and Tune handles the lost process
+                train_on(controller, trial)  # this fails, so Tune handles the lost process
             else:
                 self._keep_paused(controller, trial)
 
@@ -359,7 +359,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                     self._interrupted.add(name)
                     actor_of(trial).interrupt.remote()
                     if self._held.pop(name, None) is not None:
-                        train_on(controller, trial)  # which returns `done`
+                        train_on(controller, trial)  # its step returns `done`
             elif trial.status in (Trial.PENDING, Trial.PAUSED):
                 controller.stop_trial(trial)
 

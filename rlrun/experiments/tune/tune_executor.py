@@ -77,7 +77,7 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
             num_samples=-1,
             search_alg=TrialSource(run, suggestions, exploit_for),
             scheduler=RuleScheduler(run, rule, suggestions, Departures()),
-            reuse_actors=True,  # the next trial of an actor starts without importing torch again
+            reuse_actors=True,  # an actor's next trial starts without importing torch again
             trial_name_creator=trial_name,
             trial_dirname_creator=trial_name,
         ),
@@ -90,14 +90,14 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
             failure_config=FailureConfig(max_failures=run.experiment.failure.max_restarts),
         ),
     )
-    # It would warn at length that Tune's own result files, which are off, are missing.
+    # Without this, Tune warns at length that its own result files, which are turned off, are missing.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     try:
         tuner.fit()
     except Exception as error:
-        if os.strerror(errno.ENOSPC) in str(error):  # in Tune's own files
+        if os.strerror(errno.ENOSPC) in str(error):  # while writing Tune's own files
             run.stop_for(DiskFull(f"Ray's own files: {str(error).strip().splitlines()[-1]}"))
-        elif run.fault is None and has_ended():  # such as a look for the actor that was on this machine
+        elif run.fault is None and has_ended():  # such as a lookup of an actor on this machine
             run.stop_for(end_of_ray("raylet"))
         elif run.fault is None:
             raise
@@ -106,7 +106,7 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     shutil.rmtree(run.directory.tune, ignore_errors=True)
     for name, reason in run.stopped.items():
         run.directory.mark_stopped(name, reason)
-    # A failed member may be retried, and one without a checkpoint at its end may be extended.
+    # A failed member may be retried, and a member without a final checkpoint may be extended.
     is_over = run.experiment.checkpoint.at_end and not run.directory.unfinished(retry_failed=True)
     if isinstance(rule, Populations) and is_over:
         rule.close()
@@ -135,7 +135,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         if time.monotonic() - self._reported_at >= RESOURCES_EVERY_S:
             self._reported_at = time.monotonic()
-            if has_ended():  # a trial that waits for a place would wait for ever
+            if has_ended():  # otherwise a trial that waits for resources would wait forever
                 self._run.stop_for(end_of_ray("raylet"))
             total, free = ray.cluster_resources(), ray.available_resources()
             self._run.capacity = dict(total)  # nodes come and go
@@ -214,7 +214,7 @@ def _forget(trial: Trial) -> None:
 def _error_of(trial: Trial) -> Exception:
     """Error that ended a trial: the exception in its training loop, or the death of its process."""
     try:
-        # This process has just written the file itself, so that unpickling it is safe.
+        # This process has just written the file itself, so unpickling it is safe.
         with open(trial.pickled_error_file, "rb") as file:
             error = pickle.load(file)
     except (OSError, TypeError):

@@ -32,7 +32,7 @@ def _learns_nothing(one: Evidence) -> Finding | None:
 
 
 def _no_episode_ended(one: Evidence) -> Finding | None:
-    if one.values(RETURN).size or not one.end("env_steps"):  # some algorithms step no env
+    if one.values(RETURN).size or not one.end("env_steps"):  # some algorithms do not step an env
         return None
     found = f"no episode ended in {number_text(one.end('env_steps'))} env steps"
     reason = "without finished episodes there are no returns, and algorithms without bootstrapping have no targets"

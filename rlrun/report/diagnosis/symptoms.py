@@ -46,7 +46,7 @@ FEW = 0.05
 
 def _values_above_data(one: Evidence) -> Finding | None:
     value, before = one.end(*POLICY_VALUES), one.usual(*POLICY_VALUES)
-    is_falling = value < before - STILL * abs(before)  # as where negative values are not learned yet
+    is_falling = value < before - STILL * abs(before)  # for example, while negative values are not learned yet
     if one.is_healthy or one.recorded is None or is_falling or not value > one.recorded.largest:
         return None
     found = f"{number_text(value)} on average; the data's returns are {number_text(one.recorded.mean)} on average, "
@@ -237,7 +237,7 @@ def _values_grow(one: Evidence) -> Finding | None:
     metric = next((name for name in VALUE_MEANS if one.values(name).size), "")
     bounds = _value_bounds(one)
     rescaled = one.config.get("normalize_rewards") or one.config.get("scale_rewards")
-    if not metric or bounds is None or rescaled:  # which gives values another unit
+    if not metric or bounds is None or rescaled:  # rescaling changes the unit of values
         return None
     end, (low, high) = one.end(metric), bounds
     name = metric.rpartition("/")[2]

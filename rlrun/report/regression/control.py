@@ -83,7 +83,7 @@ def control_name(name: str) -> str:
 def _still(config: AlgorithmConfig) -> dict[str, Any]:
     """Algorithm settings under which all parameters stay frozen: learning rates of 0."""
     rates = [name for name in type(config).model_fields if name == "lr" or name.endswith("_lr")]
-    return {**dict.fromkeys(rates, 0.0), "compile": False}  # not worth it for a few updates
+    return {**dict.fromkeys(rates, 0.0), "compile": False}  # compiling is not worth it for a few updates
 
 
 def metrics_of(result: EvaluationResult) -> dict[str, float]:
@@ -183,7 +183,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
         stop=experiment.stop.replace(**stop),
         checkpoint=experiment.checkpoint.replace(at_end=True),
     )
-    if control and expect.last_evaluations is not None:  # of 3 iterations the last one alone is surely evaluated
+    if control and expect.last_evaluations is not None:  # only the last of 3 iterations is sure to be evaluated
         expect = expect.replace(last_evaluations=1)
     return Gate(experiment.name, frozen(held) if control else held, expect, needed)
 

@@ -18,7 +18,7 @@ from rlrun.report.regression.verdicts import Case, Verdict
 
 PACKAGE = "rlrun.regress"
 
-# Characters that XML 1.0 does not allow, such as those of color codes in a traceback.
+# Characters that XML 1.0 does not allow, such as the color codes in a traceback.
 _UNWRITABLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -113,7 +113,7 @@ def _run_all(
     except Exception as error:
         if len(runs) < len(experiments):
             raise
-        if isinstance(error, RayEnded):  # whose trials can be resumed, but are judged by this call alone
+        if isinstance(error, RayEnded):  # its trials can be resumed, but only this call judges them
             return runs, f"{str(error).partition('; continue with')[0]}; {again}"
     return runs, ""
 
@@ -162,7 +162,7 @@ def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, cut_short: 
         error = str(problem)
     except Exception as problem:  # an env or plugin may raise anything, and the other cases still count
         error = "".join(traceback.format_exception(problem)).rstrip()
-    in_population = spec.population is not None  # whose members' settings change while they train
+    in_population = spec.population is not None  # members' settings change while they train
     return Case(
         trial=trial.name,
         seed=spec.seed if spec.population is None else spec.population,
@@ -195,7 +195,7 @@ def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
 
 def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
     env = spec.evaluation.env if spec.evaluation is not None else None
-    # Trusted, since it was just made from a spec that the user has named.
+    # Trusted, since it was just created from a spec that the user named.
     with exits_as_failures(), Training.restore(checkpoint, trust=True, eager=True, for_training=False) as training:
         return metrics_of(training.evaluate(EPISODES, env=env))
 

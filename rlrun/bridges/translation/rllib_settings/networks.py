@@ -29,7 +29,7 @@ def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts the widths of dense layers; omits layers without activations, since together they are one linear map."""
     if foreign.has("critic_lr") or foreign.is_atari:
-        return OMIT  # those of the actor and critics are other keys; images have encoders
+        return OMIT  # the actor and the critics have separate keys; images have encoders
     if foreign.get("model.fcnet_activation") in ("linear", None) and value:
         foreign.tell(key, "layers without an activation are left out, because together they are one linear map")
         return []

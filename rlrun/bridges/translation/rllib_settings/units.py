@@ -43,7 +43,7 @@ def steps_of_update(foreign: ForeignSettings) -> int:
     This is the length of an iteration if the file sets no minimum of env steps or seconds.
     """
     envs = int(foreign.get("num_envs_per_worker"))
-    if foreign.algorithm == "MBMPO":  # its workers imagine
+    if foreign.algorithm == "MBMPO":  # its workers step imagined envs
         return envs * longest_episode(foreign)
     if foreign.algorithm == "MAML":
         phases = int(foreign.get("inner_adaptation_steps")) + 1

@@ -48,7 +48,7 @@ class RecomputedAdvantages:
             evaluate: Function that evaluates a function of the network's outputs on rows of experience.
         """
         batch = self.batch
-        if LOGGED in batch:  # their rewards count, as before the first epoch
+        if LOGGED in batch:  # the rewards of logged actions count, as before the first epoch
             batch = SampleBatch(batch, valid=batch["valid"] | batch[LOGGED])
         rows, packing = target_rows(batch)
         values: dict[str, Any] = evaluate(state_values, rows)

@@ -146,7 +146,7 @@ class AlgorithmLearnerFactory:
             update_executor = "eager"  # traced updates cannot wait for other processes
         objectives = all_objectives(algorithm, policy)
         if not algorithm.is_built_in():
-            # Even a `SilentMessage` is shown: about an algorithm of their own, users can act.
+            # Even a `SilentMessage` is shown, since users can change their own algorithms.
             announce, tell = lambda message: tell(str(message)), announce
             objectives = load_internal(PARTS["users' losses"])(
                 objectives, type(algorithm), algorithm.learner_metrics, announce
@@ -213,7 +213,7 @@ def chosen_update_executor(
         CompilerMissing: The settings require compiled updates, but there is no compiler.
     """
     config = algorithm.config
-    # Where `compile` is fixed to false, compilers cannot translate the update, but a CUDA graph can capture it.
+    # If an algorithm fixes `compile` to false, compilers cannot translate its update, but a CUDA graph can capture it.
     is_refused = config.compile is False and "compile" in type(config).model_fields
     if config.num_gpus and not is_refused:
         return "cuda_graph"

@@ -79,7 +79,7 @@ def load(
     _load_counts(running, saved, new or ())
     with checkpointing.refusing("training section"):
         running.iteration, running.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
-        running.unsaved = tuple(state.get("unsaved", ()))  # a single policy has none
+        running.unsaved = tuple(state.get("unsaved", ()))
     running.results.reset_counts()
     if running.league is not None:
         _load_league(running.league, saved, is_new=new is not None and "league" not in saved)

@@ -69,7 +69,7 @@ def gains(generations: Sequence[Generation], sign: float) -> list[Gain]:
     """
     found = []
     began: dict[str, Gain] = {}
-    scores: dict[str, float | None] = {}  # the last ones: in an asynchronous population a line has one member only
+    scores: dict[str, float | None] = {}  # the latest: a line of an asynchronous population has only one member
     for line in generations:
         scores |= {member.trial: member.score for member in line.members}
         for member in line.members:
@@ -148,7 +148,7 @@ def explore(
     place = space.points([gain.params for gain in known])
     inputs = _Inputs(np.array([gain.time for gain in known]), _scaled(scores, scores), place)
     context = float(_scaled(np.array([score]), scores)[0])
-    with threadpool_limits(1, "blas"):  # for the same last digits on any number of cores
+    with threadpool_limits(1, "blas"):  # equal results, to the last digit, on any number of cores
         model = _fitted(inputs, _standardized(np.array([gain.change for gain in known])))
         hope = _ConfidenceBound(model, time, context, space.points(pending))
         return space.params(_argmax(hope, place, generator))

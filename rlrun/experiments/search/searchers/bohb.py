@@ -146,7 +146,7 @@ def _truncated(centers: Points, width: float, generator: np.random.Generator) ->
     """Samples normal distributions truncated to [0, 1], by rejection."""
     drawn = generator.normal(centers, width)
     while (outside := (drawn < 0) | (drawn > 1)).any():
-        # A wide one is nearly uniform on [0, 1], but most of its draws are outside.
+        # A wide distribution is nearly uniform on [0, 1], but most of its draws are outside.
         again = generator.normal(centers, width) if width < 1 else generator.uniform(size=len(centers))
         drawn = np.where(outside, again, drawn)
     return np.asarray(drawn)

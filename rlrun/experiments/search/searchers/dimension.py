@@ -129,7 +129,7 @@ def _dimension(name: str, location: Location, space: SearchSpace) -> Dimension:
             return Dimension(name, location, space, low, high, log=space.kind.positive)
         case "normal":
             return Dimension(name, location, space, TAIL, 1 - TAIL)
-        case "qloguniform":  # drawn between the ends and then rounded, so the outermost multiples get less
+        case "qloguniform":  # drawn between the bounds, then rounded, so the outermost multiples are less likely
             low, high, q = arguments
             first, last = multiples(low, high, q)
             return Dimension(name, location, space, low / q, high / q, first, last, whole=True, log=True, step=q)

@@ -68,7 +68,7 @@ class OptunaStudyFile:
         from optuna.storages import JournalStorage
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        for old in (self.path, self.path.with_name(f"{self.path.name}.lock")):  # a kill may leave Optuna's lock
+        for old in (self.path, self.path.with_name(f"{self.path.name}.lock")):  # a kill may leave Optuna's lock file
             old.unlink(missing_ok=True)
         self._numbers = {}
         operations = _Operations()
@@ -92,7 +92,7 @@ class OptunaStudyFile:
         import optuna
 
         trial = self._study.get_trials(deepcopy=False)[self._numbers[number]]
-        if trial.state.is_finished():  # it was continued after its end, which Optuna does not support
+        if trial.state.is_finished():  # continued after its end, which Optuna does not support
             self.write(history)
             return
         score = history.scores[number]

@@ -266,7 +266,7 @@ class BraxSimulator:
         return Advanced(state, after.obs, moved.reward, terminateds, truncateds, moved.obs)
 
 
-# --- What specs name
+# --- Functions that specs name
 
 
 def gymnax_env(num_envs: int, device: torch.device, *, name: str, params: Mapping[str, Any] | None = None) -> JaxEnv:
@@ -354,7 +354,7 @@ def _require(module: str, package: str) -> None:
     Raises:
         EnvironmentUnusable: The package is not installed.
     """
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take 75 % of it at once
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # by default, JAX reserves 75% at once
     if find_spec(module) is None:
         raise EnvironmentUnusable(f"the env needs {module}, which is not installed: pip install {package}")
 

@@ -245,7 +245,7 @@ class House:
         return dict(sorted(found.items()))
 
     def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
-        """Yields a module's imports from the package, and their levels; the packages around an imported module count."""
+        """Yields a module's imports from the package, and their levels; packages around an imported module count."""
         for node, level in imports_of(module.tree, "module"):
             names = [alias.name for alias in node.names]
             if isinstance(node, ast.ImportFrom):

@@ -4,9 +4,9 @@
     python -m scripts.results_paired pendulum-sac --seeds 3
 
 In `results_paired.yaml`, each side of a pair has settings that were tuned for it or, where the file says so, both sides
-have the same settings. `results_defaults.yaml` contains pairs with default settings, and algorithms that only
-rlrun has. Each side uses one thread, and as many env slots as its settings say. The last policy is evaluated with the
-most likely actions in 100 episodes, which start in the same states on both sides. Records are kept in
+have the same settings. `results_defaults.yaml` contains pairs with default settings, and algorithms that only rlrun
+has. Each side uses one thread, and as many env slots as its settings say. The last policy is evaluated with the most
+likely actions in 100 episodes, which start in the same states on both sides. Records are kept in
 docs/results/paired.jsonl. If a side's settings change, it is trained again. If rlrun's training code changes, only its
 first seed is trained again; if the final weights match the old record, the records of the other seeds stay valid. At
 the end, the tables are written to docs/results.md.
@@ -152,8 +152,8 @@ def trained(work: Pair) -> Record:
 def mean_return(training: Training, env: str | dict[str, Any], episodes: int, seed: int) -> float:
     """Evaluates the most likely actions, starting in the same states as Stable-Baselines3's `evaluate_policy`.
 
-    `evaluate_policy` seeds its envs once, not for each episode. Start states matter more than the policy: on Pendulum, the
-    mean of one policy over 100 episodes lies between -130 and -165, depending on the seed.
+    `evaluate_policy` seeds its envs once, not for each episode. Start states matter more than the policy: on Pendulum,
+    the mean of one policy over 100 episodes lies between -130 and -165, depending on the seed.
 
     Args:
         training: The training whose policy is evaluated.

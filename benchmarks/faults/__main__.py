@@ -1,4 +1,4 @@
-"""Measures how often `rlrun diagnose` and `rlrun env check` find planted mistakes, and what they report in healthy runs.
+"""Measures how often `rlrun diagnose` and `rlrun env check` find planted mistakes, and what they find in healthy runs.
 
     python -m benchmarks.faults run [NAME ...]    # train, diagnose and check the named entries, by default all
     python -m benchmarks.faults write             # write the tables of README.md from the records

@@ -96,8 +96,8 @@ class ShowsPreviousObservation(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: 
 class LateReward(gymnasium.Env[Any, Any]):  # type: ignore[misc]
     """Env whose first action determines the reward of the last step; no mistake, but it needs a long horizon.
 
-    Observation: [3]: the cue, -1 or 1; whether the first action matched the cue, 1 or -1, and 0 before it; the time from
-    0 to 1. The reward is 1 in the last step if the first action matched the cue. Other actions have no effect.
+    Observation: [3]: the cue, -1 or 1; whether the first action matched the cue, 1 or -1, and 0 before it; the time
+    from 0 to 1. The reward is 1 in the last step if the first action matched the cue. Other actions have no effect.
 
     Args:
         steps: Number of steps in an episode.
@@ -220,8 +220,8 @@ class IgnoresSeed(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
 class MovingGoal(gymnasium.Env[Any, Any]):  # type: ignore[misc]
     """Env in which a point follows a goal that swings once to each side; hiding the clock is a mistake.
 
-    Observation: the position and, unless hidden, the elapsed share of the episode. Action: [1], the velocity. The reward
-    is the negative distance to the goal, whose position depends only on the time.
+    Observation: the position and, unless hidden, the elapsed share of the episode. Action: [1], the velocity. The
+    reward is the negative distance to the goal, whose position depends only on the time.
 
     Args:
         steps: Number of steps after which a time limit ends an episode.

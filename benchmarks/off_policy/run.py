@@ -14,10 +14,10 @@ imports and compilation are excluded. On a busy machine, compare the ratios by C
 
 The sides differ in these points: rlrun and RLlib use double DQN, which needs one more pass over each minibatch than the
 DQN of Stable-Baselines3 and SBX. RLlib's replay is prioritized, and so is that of "rlrun, prioritized". In rlrun, the
-row in which an episode starts does not count as an env step. rlrun compiles its updates, which is the default in long runs,
-and XLA compiles SBX's updates; the others do not compile theirs, which is their default. SBX runs on one CPU, because
-XLA starts a thread for each CPU. The venvs of the others are created under `.bench/` on the first run, with rlrun's
-version of torch.
+row in which an episode starts does not count as an env step. rlrun compiles its updates, which is the default in long
+runs, and XLA compiles SBX's updates; the others do not compile theirs, which is their default. SBX runs on one CPU,
+because XLA starts a thread for each CPU. The venvs of the others are created under `.bench/` on the first run, with
+rlrun's version of torch.
 
 `floor` is the time of the bare env steps and of the matrix products of updates and acting; see `benchmarks.floor`.
 """

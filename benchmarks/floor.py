@@ -4,9 +4,9 @@
 
 It is a side of the benchmarks like any other, and returns env steps per second. It counts the steps of the bare env
 that rlrun steps, and the matrix products of updates and acting: forward passes, gradients of weights, and, where
-needed, gradients of inputs. Each product runs at the speed of the fastest library on this machine: NumPy's BLAS, torch's BLAS,
-or oneDNN. Activations, losses, optimizers, replay and Python take no time in this model. No framework can reach this
-speed, and the distance to it is an upper bound on what can still be gained.
+needed, gradients of inputs. Each product runs at the speed of the fastest library on this machine: NumPy's BLAS,
+torch's BLAS, or oneDNN. Activations, losses, optimizers, replay and Python take no time in this model. No framework can
+reach this speed, and the distance to it is an upper bound on what can still be gained.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
 Both buffers hold a million steps like CartPole's, and alternate between drawing a minibatch and updating its
 priorities, as they do for a learner. They take turns in short stretches, and the fastest stretch of each counts,
 because other work on the machine slows down both. The time covers everything between the buffer and the learner:
-rlrun's side also assembles the next observations and returns weights. cpprb (`pip install cpprb`) is part of the `dev` extra.
+rlrun's side also assembles the next observations and returns weights. cpprb (`pip install cpprb`) is part of the `dev`
+extra.
 """
 
 from __future__ import annotations

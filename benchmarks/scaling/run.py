@@ -312,7 +312,7 @@ def print_real(row: Measurement) -> None:
 
 
 def model(found: dict[str, Any]) -> Measurement:
-    """Fits the driver's cost per batch, and estimates how many workers it can serve."""
+    """Fits the driver's cost per batch, and estimates how many workers the driver can serve."""
     rows = [row for row in found.get("stubs", ()) if row["workers"] > 1]
     if len({row["bytes"] for row in rows}) < 2:
         return {}

@@ -73,7 +73,6 @@ class StubConfig:
         worker_index: Index of the worker.
         first_fragment: Number of its first fragment.
     """
-    """
 
     worker_index: int = 0
     first_fragment: int = 0

@@ -13,7 +13,7 @@ Observation = NDArray[np.float32]
 Step = tuple[Observation, float, bool, bool, dict[str, Any]]
 
 
-class TerminatesAtTimeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+class TerminatesAtTimeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # mypy skips gymnasium
     """Wrapper with a mistake: reports the time limit as `terminated`."""
 
     def step(self, action: Any) -> Step:

@@ -314,7 +314,7 @@ def benchmark(
         repeats: Repetitions of each side, unless the command line sets them.
         unasked: Parts that run only if they are named.
         others: Functions for parts that are not a `Work`; they get the number of repetitions.
-        told: Prints more about the measurements of a work, which it gets by side.
+        told: Function that prints more about the measurements of a work; it gets them by side.
     """
     parser = parser_of(description, [*(work.part for work in works), *others], unasked)
     parser.add_argument("--repeats", type=int, default=repeats, help="repetitions of each side")

@@ -1,4 +1,4 @@
-"""Writes what can be known without importing rlrun: type stubs, and the catalog of built-in algorithms.
+"""Writes information that is available without importing rlrun: type stubs, and the catalog of built-in algorithms.
 
     python -m scripts.stubs
 

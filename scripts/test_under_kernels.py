@@ -1,8 +1,8 @@
 """Runs the numerical tests with the matrix kernels of other processors, if this one supports their instructions.
 
-It then runs the tests of rlrun's own C kernels in a build with sanitizers; compares 200 updates of whole algorithms
-between kernels for vectors of any width (and for aarch64, if its compiler and QEMU are installed); and verifies the
-shipped specs that have digests, as on a processor without AVX-512.
+It then runs the tests of rlrun's own C kernels in a build with sanitizers; checks that these kernels give the same bits
+in 200 updates of whole algorithms when compiled for vectors of other widths (and for aarch64, if its compiler and QEMU
+are installed); and verifies the shipped specs that have digests, as on a processor without AVX-512.
 
     python -m scripts.test_under_kernels            # all sets of kernels: a quarter of an hour
     python -m scripts.test_under_kernels --quick    # only tests that compare NumPy with torch, with AVX2: seconds

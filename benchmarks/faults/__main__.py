@@ -53,7 +53,7 @@ class Entry:
         expected: Name of the finding for this mistake; "" for a healthy run.
         why: Why this finding is the cause.
         same_as: Name of the entry with the same mistake in another algorithm family; "" if there is none. Both count as
-            one mistake, by the worse rank.
+            one mistake, with the worse rank.
     """
 
     name: str

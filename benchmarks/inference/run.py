@@ -1,6 +1,6 @@
 """Measures collection speed with an inference server and with workers that act themselves: Pong's network with an LSTM.
 
-    python -m benchmarks.inference.run            # all settings in turn, and the times that explain the difference
+    python -m benchmarks.inference.run            # all settings in turn, and the times behind the differences
 
 The benchmark only collects fragments, without learning. The settings run in turn, so that other load on the machine
 affects all of them alike; compare their ratios.

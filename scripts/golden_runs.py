@@ -9,8 +9,8 @@ The runs are listed in golden_runs.yaml. The small set takes a few minutes, the 
 seeds, a resume in the middle). The record of a run contains the rows of its result.json without times, and a digest of
 its final parameters. A revision is anything that git accepts, or "." for the working tree; its files are unpacked into
 a temporary folder and run there with this Python. Records are stored by the contents of `rlrun/`, so a revision that
-changes only documentation or tests needs no new record. Because numbers differ between machines and torch versions, a
-record from another machine is neither reused nor equal.
+changes only documentation or tests needs no new record. Numbers differ between machines and torch versions, so records
+are reused and compared only within one machine.
 
 If a later revision has renamed settings or results, `SETTINGS` and `RESULTS` map the old names to the new ones.
 """

@@ -1,10 +1,10 @@
-# An image with rlrun and everything that its tests need. The repository is the build context:
+# An image with rlrun and the common extras. The repository is the build context:
 #
 #   docker build -t rlrun .
 #   docker run --rm rlrun                                      trains PPO on CartPole
 #   docker run --rm -v "$PWD:/work" -w /work rlrun rlrun train my.yaml
 #
-# TORCH_INDEX_URL is the package index to take torch from, such as one without CUDA packages.
+# TORCH_INDEX_URL is the package index to install torch from, for example one without CUDA packages.
 FROM python:3.12-slim
 
 ARG TORCH_INDEX_URL=

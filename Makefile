@@ -1,13 +1,13 @@
-# make train, make test: that is all a new machine needs beside Python 3.11 or newer. `make help` lists the rest.
+# On a new machine with Python 3.11 or newer, run `make train` or `make test`. `make help` lists the other targets.
 #
-# PYTHON=python3.12       the Python that makes .venv
-# EXTRAS=atari,mujoco     extras that `make install` adds (see docs/install.md)
-# TORCH_INDEX_URL=...     take torch from this package index, such as the one without CUDA packages
-# CONSTRAINTS=            take the newest versions allowed instead of those the project was tested with
-# UV=                     install with pip although uv is there
-# SPEC=FILE               what `make train` trains
+# PYTHON=python3.12       the Python that creates .venv
+# EXTRAS=atari,mujoco     extras for `make install` (see docs/install.md)
+# TORCH_INDEX_URL=...     install torch from this package index, for example one without CUDA packages
+# CONSTRAINTS=            install the newest allowed versions instead of the tested ones
+# UV=                     install with pip even if uv is available
+# SPEC=FILE               the spec that `make train` trains
 # PYTEST_ARGS="-x -k gae" arguments for pytest
-# TEST_PROCESSES=2        processes that `make test` shares the test files out to
+# TEST_PROCESSES=2        number of processes that `make test` runs test files in
 
 PYTHON ?= python3
 EXTRAS ?=
@@ -17,11 +17,11 @@ UV ?= $(shell command -v uv 2>/dev/null)
 SPEC ?= configs/cartpole/ppo.yaml
 PYTEST_ARGS ?=
 TEST_PROCESSES ?= 2
-# `make regress`: SEEDS=n for the seeds 0 to n - 1 instead of as many as each spec says; REGRESS_SPECS for other files.
+# For `make regress`: SEEDS=n runs the seeds 0 to n - 1 instead of those in each spec; REGRESS_SPECS names other files.
 SEEDS ?=
 REGRESS_SPECS ?= $(shell grep -l '^ *expect:' configs/*/*.yaml)
 
-# What `make format` formats besides code; AGENTS.md and the text of notebooks are left as they are.
+# What `make format` formats besides code; it leaves AGENTS.md and the text of notebooks unchanged.
 GUIDES := README.md CONTRIBUTING.md SECURITY.md docs benchmarks examples scripts
 
 VENV := .venv
@@ -66,7 +66,8 @@ install: $(VENV)/.installed-$(or $(strip $(EXTRAS)),plain)
 train: $(VENV)/.installed-plain
 	$(BIN)/rlrun train -f $(SPEC)
 
-# In the order of their folders, the files that take minutes come first, and many small ones fill the end.
+# In the order of their folders, the test files that take minutes come first, and many small ones keep all processes
+# busy at the end.
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
@@ -79,7 +80,7 @@ test-peers:
 	$(INSTALL) $(CONSTRAINED) --editable '.[mujoco,test]' stable-baselines3==2.9.2 sb3-contrib==2.9.2
 	$(BIN)/python -m pytest -m peers tests/peers $(PYTEST_ARGS)
 
-# gymnax needs an older gymnasium than constraints.txt has, and six without saying so.
+# gymnax needs an older gymnasium than the one in constraints.txt; it also needs six but does not declare it.
 TENSOR_PACKAGES := gymnax==1.0.1 six brax==0.14.2 playground==0.2.0 rsl-rl-lib==5.5.1 jax==0.10.2
 
 test-tensors: VENV = .venv-tensors
@@ -91,7 +92,7 @@ test-tensors:
 test-kernels: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.test_under_kernels
 
-# Dependencies at both ends of what pyproject.toml allows, in environments of their own that are made anew.
+# The oldest and the newest dependencies that pyproject.toml allows, each in a separate environment that is recreated.
 BOUNDS_EXTRAS := atari,mujoco,video,plot,optuna,marl,popgym,minigrid,minari,serve,openenv,export,test
 BOUNDS_TESTS := tests/integration/test_resumed_runs.py tests/unit/engine/checkpoint tests/unit/engine/datasets tests/unit/deploy/export
 
@@ -114,7 +115,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The extra `docs` is enough, and `dev` includes it.
+# The extra `docs` suffices; `dev` includes it.
 docs: $(VENV)/.installed-$(if $(wildcard $(VENV)/.installed-dev),dev,docs)
 	$(BIN)/python -m scripts.docs_site
 
@@ -127,18 +128,18 @@ regress: $(VENV)/.installed-dev
 	$(BIN)/rlrun regress $(addprefix --seeds ,$(SEEDS)) $(addprefix -f ,$(REGRESS_SPECS))
 	$(BIN)/python -m pytest -m regress $(PYTEST_ARGS)
 
-# The control follows even where a gate was missed; the exit status is that of either.
+# The control runs even if a gate was missed; the target fails if either command fails.
 regress-quick: $(VENV)/.installed-dev
 	$(BIN)/rlrun regress -f configs/regression/ --executor local || status=$$?; \
 	$(BIN)/rlrun regress -f configs/regression/ --executor local --control && exit $${status:-0}
 
-# Goes on where it was interrupted; a spec whose text or code has changed is trained anew.
+# After an interruption, run it again to continue. A spec is trained again if its text or the code has changed.
 results: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.results train
 	$(BIN)/python -m scripts.results_paired
 	$(BIN)/python -m scripts.results write
 
-# PYTEST_ARGS=tests/unit/cli: those of some tests.
+# PYTEST_ARGS=tests/unit/cli restricts it to some of the tests.
 wording: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q --write-wording $(PYTEST_ARGS)
 
@@ -152,7 +153,7 @@ slurm: $(VENV)/.installed-dev
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.release_check --dist dist --extras
 
-# The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
+# The stamps are empty files. While they are newer than what they depend on, nothing is installed again.
 
 $(VENV)/.made:
 	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 11) and "rlrun needs Python 3.11 or newer and \"$(PYTHON)\" is " + v + "; name another: make PYTHON=python3.12 ...")'

@@ -1,14 +1,14 @@
-"""Measures all pairs of rlrun and another framework at one commit, and keeps what they measured in one file.
+"""Measures all pairs of rlrun and another framework at one commit, and collects the measurements in one file.
 
     python -m benchmarks.all --json FILE [--only ppo-a1,dqn,...] [--repeats N] [--again]
     python -m benchmarks.page FILE                                  # writes the table of docs/performance.md
 
-Each pair is measured by the benchmark that it belongs to, in which all sides take turns; `PAIRS` names them. The file
-is written after each pair, so that a call goes on where one before was ended; `--again` measures again what is there.
-A file is of one commit: at another one, or with changes that are not committed, its measurements are refused. The load
-of the machine is kept with each pair: figures of a busy machine are not worth publishing.
+Each pair names a part of a benchmark, in which all sides take turns; see `PAIRS`. The file is updated after each pair,
+so you can interrupt the script and run it again: it skips the pairs in the file, unless you pass `--again`. A file
+belongs to one commit; the script rejects it at another commit or if there are uncommitted changes. It records the
+machine's load with each pair, because measurements on a busy machine are not worth publishing.
 
-What is learned rather than how fast is not here: see `masks` and `pbt`.
+Benchmarks that compare returns rather than speed are not included; see `masks` and `pbt`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Pair(NamedTuple):
     """One part of a benchmark.
 
     Attributes:
-        topic: The benchmark's folder.
-        part: What its `--only` calls the part.
-        target: The ratio to Stable-Baselines3 to reach without a C++ compiler; None where there is one, whose aims the
-            benchmark says.
+        topic: Folder of the benchmark.
+        part: Name of the part for `--only`.
+        target: Target ratio to Stable-Baselines3 without a C++ compiler; None if there is a compiler, in which case the
+            benchmark sets the targets.
     """
 
     topic: str
@@ -70,7 +70,7 @@ PAIRS = {
 
 
 def main() -> None:
-    """Measures the pairs that are not in the file yet."""
+    """Measures the pairs that are not yet in the file."""
     parser = parser_of(str(__doc__), PAIRS)
     parser.add_argument("--repeats", type=int, default=3, help="repetitions of each side")
     parser.add_argument("--again", action="store_true", help="measure again what is there already")
@@ -86,10 +86,10 @@ def main() -> None:
 
 
 def kept_in(file: Path, commit: str) -> Measurement:
-    """Returns what a file holds: the `commit`, and the measurements of `pairs` by name, none if there is no file.
+    """Returns a file's contents: the `commit`, and the measurements of `pairs` by name; empty if there is no file.
 
     Raises:
-        SystemExit: It is of another commit.
+        SystemExit: The file belongs to another commit.
     """
     if not file.exists():
         return {"commit": commit, "pairs": {}}
@@ -100,14 +100,14 @@ def kept_in(file: Path, commit: str) -> Measurement:
 
 
 def write(file: Path, kept: Measurement) -> None:
-    """Writes the measurements; the file is there as it was or as it is to be."""
+    """Writes the measurements atomically."""
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps(kept, indent=1) + "\n")
     os.replace(partial, file)
 
 
 def measure(name: str, repeats: int) -> Measurement:
-    """Runs a pair's benchmark, which prints as it goes; returns what it `found`, and the `load` at the start.
+    """Runs a pair's benchmark and shows its output; returns its JSON as `found`, and the `load` at the start.
 
     Raises:
         SystemExit: The benchmark failed.

@@ -1,12 +1,12 @@
-"""Measures the floor of a piece of work: what its env steps and its matrix products take alone, on this core.
+"""Measures the floor of a piece of work: how long its env steps and matrix products alone take on this core.
 
     python -m benchmarks.floor '{"env": "CartPole-v1", ...}'
 
-It is a side of the benchmarks like any other, and answers an order with env steps a second. Counted are the steps of
-the bare env that rlrun steps, and exactly the matrix products of updates and acting: forward passes, gradients of
-weights, and gradients of inputs where they are needed. Each product runs at the speed of the fastest library here: the
-BLAS of NumPy, the one of torch, or oneDNN. Activations, losses, optimizers, replay and Python take nothing in it.
-So nobody reaches it, and the distance to it says how much is left at most.
+It is a side of the benchmarks like any other, and returns env steps per second. It counts the steps of the bare env
+that rlrun steps, and the matrix products of updates and acting: forward passes, gradients of weights, and, where
+needed, gradients of inputs. Each product runs at the speed of the fastest library on this machine: NumPy's BLAS,
+torch's BLAS, or oneDNN. Activations, losses, optimizers, replay and Python take no time in this model. No framework can
+reach this speed, and the distance to it is an upper bound on what can still be gained.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from rlrun.engine.envs.make import make_vector_env
 
 STRETCHES, STRETCH_S = 5, 0.02
 ENV_STEPS = 1000
-"""Env steps of one stretch, which an env takes with the same actions again."""
+"""Env steps in a stretch; the env gets the same actions in each stretch."""
 
 POLICY_DELAY = 2
-"""Updates of TD3's critics for each of its actor."""
+"""Updates of TD3's critics per update of its actor."""
 
 
 def fastest_s(call: Callable[[], object], calls: int = 0) -> float:
-    """Returns the seconds of a call in the fastest of some stretches; `calls` 0 takes as many as fill a stretch."""
+    """Returns the seconds per call in the fastest stretch; with `calls` 0, as many calls as fill a stretch."""
     call()
     began = time.perf_counter()
     call()
@@ -57,7 +57,7 @@ def fastest_s(call: Callable[[], object], calls: int = 0) -> float:
 
 @cache
 def product_s(rows: int, inner: int, columns: int) -> float:
-    """Returns the seconds of a product [rows, inner] x [inner, columns] by the fastest library."""
+    """Returns the seconds of a product [rows, inner] x [inner, columns] in the fastest library."""
     left, right = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
     out = np.empty((rows, columns), np.float32)
     tensors = [torch.from_numpy(array) for array in (left, right, out)]
@@ -90,12 +90,12 @@ def backward_s(rows: int, widths: Sequence[int], *, weights: bool = True, inputs
 
 
 def learned_s(rows: int, widths: Sequence[int]) -> float:
-    """Returns the seconds of a forward and a backward pass with the weights' gradients."""
+    """Returns the seconds of a forward pass and a backward pass with the gradients of weights."""
     return forward_s(rows, widths) + backward_s(rows, widths)
 
 
 def lstm_s(sequences: int, length: int, inputs: int, width: int) -> float:
-    """Returns the seconds of both passes through an LSTM: its inputs at once, its state step by step."""
+    """Returns the seconds of both passes through an LSTM: its inputs all at once, its state step by step."""
     rows, gates = sequences * length, 4 * width
     at_once = product_s(rows, inputs, gates) + product_s(rows, gates, inputs)
     of_weights = product_s(inputs, rows, gates) + product_s(width, rows, gates)
@@ -104,12 +104,12 @@ def lstm_s(sequences: int, length: int, inputs: int, width: int) -> float:
 
 
 def pictures_s(rows: int, outputs: int, *, learns: bool) -> float:
-    """Returns the seconds of the network of DQN's paper for images [rows, 4, 84, 84], with gradients or without."""
+    """Returns the seconds of the DQN paper's network for images [rows, 4, 84, 84], with or without gradients."""
     return min(convolutions_s(rows, outputs, learns, order) for order in (torch.contiguous_format, torch.channels_last))
 
 
 def convolutions_s(rows: int, outputs: int, learns: bool, memory_format: torch.memory_format) -> float:
-    """Returns what `pictures_s` does, with one order of the numbers in memory."""
+    """Returns the same as `pictures_s`, for a given memory format."""
     layers = [torch.nn.Conv2d(4, 32, 8, 4), torch.nn.Conv2d(32, 64, 4, 2), torch.nn.Conv2d(64, 64, 3)]
     rectified = [module for layer in layers for module in (layer, torch.nn.ReLU())]
     dense = [torch.nn.Flatten(), torch.nn.Linear(3136, 512), torch.nn.ReLU(), torch.nn.Linear(512, outputs)]
@@ -123,7 +123,7 @@ def convolutions_s(rows: int, outputs: int, learns: bool, memory_format: torch.m
 
 
 def env_step_s(env: str, num_envs: int) -> float:
-    """Returns the seconds of one step of a bare env: of the vector env that rlrun steps, of MuJoCo, or of `step`."""
+    """Returns the seconds per env step of a bare env: the vector env that rlrun uses, MuJoCo, or a single env."""
     if env.startswith("ALE/"):
         game = env.removeprefix("ALE/").partition("-")[0].lower()
         return vector_step_s(ale_py.AtariVectorEnv(game=game, num_envs=num_envs, num_threads=1))
@@ -146,21 +146,21 @@ def env_step_s(env: str, num_envs: int) -> float:
 
 
 def vector_step_s(envs: Any) -> float:
-    """Returns the seconds of one step of one env of a vector env with Discrete actions."""
+    """Returns the seconds per env step of a vector env with Discrete actions."""
     envs.reset()
     num_envs: int = envs.num_envs
     actions = np.zeros(num_envs, np.int64)
     return fastest_s(lambda: envs.step(actions)) / num_envs
 
 
-# --- Algorithms: seconds of updates and of acting for each env step
+# --- Algorithms: seconds of updates and of acting per env step
 
 
 def ppo_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
-    """Returns what PPO's products take: two networks learn, one acts, and the other one values fragments."""
+    """Returns the seconds of PPO's products: two networks learn, one acts, and the other one values fragments."""
     rows, num_envs, epochs = order["minibatch"], order["num_envs"], order["epochs"]
     epochs = 0 if order["kind"] == "sampling" else epochs
-    if order["env"].startswith("ALE/"):  # one encoder for both
+    if order["env"].startswith("ALE/"):  # policy and value share an encoder
         update = pictures_s(rows, actions + 1, learns=True)
         return update / rows * epochs, pictures_s(num_envs, actions + 1, learns=False) / num_envs
     nets = [[inputs, *order["hiddens"], outputs] for outputs in (actions, 1)]
@@ -172,7 +172,7 @@ def ppo_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
 
 
 def recurrent_ppo_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
-    """Returns what the products of PPO with an LSTM take, for policy and value each a dense layer before it."""
+    """Returns the seconds of the products of PPO with an LSTM: policy and value each have a dense layer before it."""
     rows, num_envs, width = order["minibatch"], order["num_envs"], order["core_width"]
     before = [inputs, *order["hiddens"]]
     update, acting = 0.0, 0.0
@@ -186,14 +186,14 @@ def recurrent_ppo_s(order: Measurement, inputs: int, actions: int) -> tuple[floa
 
 
 def dqn_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
-    """Returns what the products of double DQN take: three forward passes and a backward pass, and acting."""
+    """Returns the seconds of double DQN's products: three forward passes, a backward pass, and acting."""
     net, rows, num_envs = [inputs, *order["hiddens"], actions], order["batch"], order["num_envs"]
     update = 2 * forward_s(rows, net) + learned_s(rows, net)
     return update * order["training_intensity"], forward_s(num_envs, net) / num_envs
 
 
 def actor_critic_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
-    """Returns what the products of SAC or TD3 take, with two critics and, in TD3, an actor that learns less often."""
+    """Returns the seconds of the products of SAC or TD3, with two critics and, in TD3, less frequent actor updates."""
     rows, is_td3 = order["batch"], order["algorithm"] == "td3"
     actor = [inputs, *order["hiddens"], actions if is_td3 else 2 * actions]
     critic = [inputs + actions, *order["hiddens"], 1]
@@ -205,7 +205,7 @@ def actor_critic_s(order: Measurement, inputs: int, actions: int) -> tuple[float
 
 
 def offline_s(order: Measurement, inputs: int, actions: int) -> float:
-    """Returns what the products of a minibatch of BC, IQL or CQL take, the latter two with a Box of actions."""
+    """Returns the seconds of the products per minibatch of BC, IQL or CQL; the last two have Box actions."""
     rows, kind, hiddens = order["batch"], order["algorithm"], order["hiddens"]
     if kind == "bc":
         return learned_s(rows, [inputs, *hiddens, actions])
@@ -221,7 +221,7 @@ def offline_s(order: Measurement, inputs: int, actions: int) -> float:
 
 
 def measured(order: Measurement) -> Measurement:
-    """Measures the floor of a piece of work, as if it took a million env steps, or minibatches of data."""
+    """Measures the floor of the given work, scaled to a million env steps or minibatches of data."""
     torch.set_num_threads(1)
     gymnasium.register_envs(ale_py)
     shown = gymnasium.make(order["env"])

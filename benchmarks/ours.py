@@ -1,4 +1,4 @@
-"""rlrun's side of the benchmarks: through `rlrun.run` as `rlrun train` does, or through a `Training` in a window."""
+"""rlrun's side of the benchmarks: runs `rlrun.run`, as `rlrun train` does, or a `Training` in a time window."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rlrun.experiments.launch.run import run
 from rlrun.experiments.runs.events import RunEvent, TrialEvent
 
 LONG_RUN = 100_000_000
-"""Env steps that a measured run is said to have ahead: its rate is that of a long run, whose updates are compiled."""
+"""Env steps that a measured run seems to have ahead, so that it compiles its updates as a long run does."""
 
 
 @dataclass
 class Clock:
-    """Watches a run and notes the clock and the CPU time at every result.
+    """Watches a run, and records the clock and the CPU time at every result.
 
     Attributes:
-        marks: When a result came, and the CPU time spent until then.
+        marks: The time of each result, and the CPU time until then.
         results: The results.
     """
 
@@ -32,21 +32,21 @@ class Clock:
     results: list[dict[str, Any]] = field(default_factory=list)
 
     def __call__(self, event: RunEvent) -> None:
-        """Takes note of a result."""
+        """Records a result."""
         if isinstance(event, TrialEvent) and event.result is not None:
             self.marks.append((time.perf_counter(), time.process_time()))
             self.results.append(dict(event.result))
 
 
 def run_iterations(entry: Mapping[str, Any], work: Measurement, counted: Sequence[str] = ("env_steps",)) -> Measurement:
-    """Runs warm-up and measured iterations, and returns the time, env steps and shares of the measured ones.
+    """Runs the warm-up and the measured iterations, and returns the time, env steps and shares of the latter.
 
     Args:
-        entry: What is trained, an entry of a spec file.
-        work: Env, seed, and how many iterations there are, `warm_up` and `iterations`.
-        counted: The results whose sum is counted, such as the `agent_steps` of several policies.
+        entry: The entry of a spec file to train.
+        work: The env, the seed, and the numbers of iterations `warm_up` and `iterations`.
+        counted: The results to sum up, such as the `agent_steps` of several policies.
     """
-    iterations = work["warm_up"] + work["iterations"] + 1  # what a run's end costs does not count
+    iterations = work["warm_up"] + work["iterations"] + 1  # the costs of a run's end do not count
     stop = {"env_steps": LONG_RUN, **entry.get("stop", {}), "iteration": iterations}
     clock = Clock()
     with tempfile.TemporaryDirectory() as directory:
@@ -67,7 +67,7 @@ def run_iterations(entry: Mapping[str, Any], work: Measurement, counted: Sequenc
 def seconds_by_phase(results: Sequence[Mapping[str, Any]], first: int, last: int) -> dict[str, float]:
     """Sums the phases of the iterations after `first` up to `last`.
 
-    A checkpoint follows its iteration's result, so the next result tells what it took.
+    The time of a checkpoint, which follows its iteration's result, is in the next result.
     """
     phases = {}
     for name in results[first]:
@@ -79,12 +79,12 @@ def seconds_by_phase(results: Sequence[Mapping[str, Any]], first: int, last: int
 
 
 def train_in_window(work: Measurement, config: Mapping[str, Any], counted: str = "env_steps") -> Measurement:
-    """Trains without result files as a user's own loop does, and returns what the window held.
+    """Trains without result files, as a user's own loop does, and returns the measurements of the window.
 
     Args:
-        work: Its `algorithm`, `env` or `world`, `seed`, and clocks.
+        work: Its `algorithm`, `env` or `world`, `seed`, `warm_up_s` and `window_s`.
         config: Settings of the algorithm.
-        counted: The result that is counted: `env_steps` or `agent_steps`.
+        counted: The result to count: `env_steps` or `agent_steps`.
     """
     with training_of(work, config) as training:
         while training.step()["sgd_steps"] == 0:
@@ -108,7 +108,7 @@ def train_in_window(work: Measurement, config: Mapping[str, Any], counted: str =
 
 
 def training_of(work: Measurement, config: Mapping[str, Any]) -> Training:
-    """Returns what trains a piece of work."""
+    """Returns a `Training` for the given work."""
     kind = algorithm_class(work["algorithm"])
     env = EnvConfig.parse(work["world"] if "world" in work else work["env"])
     return Training(env, kind(kind.Config.parse(config)), seed=work["seed"], total_env_steps=LONG_RUN)

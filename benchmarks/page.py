@@ -1,10 +1,10 @@
-"""Writes the table of docs/performance.md from what `benchmarks.all` has measured.
+"""Writes the table in docs/performance.md from the measurements of `benchmarks.all`.
 
     python -m benchmarks.page FILE [--page FILE]
 
-It takes figures of one commit, without changes that are not committed, and with three repetitions or more. A row has
-the medians of rlrun and of another framework, their ratio, and the distance to the floor: the speed that the env steps
-and the matrix products of that work reach alone on the same core (`benchmarks.floor`).
+It accepts only measurements of a single commit, without uncommitted changes and with at least three repetitions. A row
+contains the medians of rlrun and of another framework, their ratio, and the distance to the floor: the speed that the
+env steps and the matrix products of this work would reach alone on the same core (`benchmarks.floor`).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ HEADER = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two sides of a pair measured, in turn.
+    """Measurements of two sides of a pair, which took turns.
 
     Attributes:
         title: What was measured.
-        unit: `env steps/s`, of which more is better, or `s`, of which less is.
+        unit: `env steps/s`, where more is better, or `s`, where less is better.
         peer: Name of the other side.
-        theirs: Its figures, one for each repetition.
-        ours: Those of rlrun.
-        by_cpu_time: The ratio of env steps per second of CPU, which a busy machine changes less; None for wall times.
-        target: The ratio that rlrun is to reach; None for none.
-        floor: The figures of the floor; none where it is not measured.
+        theirs: Measurements of the other side, one for each repetition.
+        ours: Measurements of rlrun.
+        by_cpu_time: The ratio of env steps per second of CPU, which a busy machine affects less; None for wall times.
+        target: The ratio that rlrun should reach; None if there is no target.
+        floor: Measurements of the floor; empty if it is not measured.
     """
 
     title: str
@@ -56,12 +56,12 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast rlrun is, by the medians."""
+        """How many times as fast rlrun is, comparing medians."""
         return self._ratio(statistics.median(self.ours), statistics.median(self.theirs))
 
     @property
     def ratios(self) -> list[float]:
-        """The same of each repetition."""
+        """How many times as fast rlrun is in each repetition."""
         return [self._ratio(one, other) for one, other in zip(self.ours, self.theirs, strict=True)]
 
     def _ratio(self, ours: float, theirs: float) -> float:
@@ -69,7 +69,7 @@ class Comparison:
 
 
 def main() -> None:
-    """Puts the table of a file's measurements in the place of the one between the page's marks."""
+    """Replaces the table between the page's markers with the table of a file's measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="what `benchmarks.all --json` wrote")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page whose table is written")
@@ -81,10 +81,10 @@ def main() -> None:
 
 
 def table(kept: Measurement) -> str:
-    """Returns the table of all pairs that were measured, with the machine and the versions they were measured with.
+    """Returns the table of all measured pairs, below a list of the machine and the versions.
 
     Raises:
-        SystemExit: It is of no commit, or a pair has too few repetitions.
+        SystemExit: There were uncommitted changes, or a pair has too few repetitions.
     """
     if "+" in kept["commit"]:
         raise SystemExit(f"measured at {kept['commit']}: commit first, and measure then")
@@ -105,7 +105,7 @@ def table(kept: Measurement) -> str:
 
 
 def comparisons(name: str, pair: Pair, found: Measurement) -> Iterator[Comparison]:
-    """Yields what a pair's benchmark compared: each of rlrun's sides with each of another framework.
+    """Yields a pair's comparisons: each of rlrun's sides with each side of another framework.
 
     Raises:
         SystemExit: There are fewer than three repetitions.
@@ -113,7 +113,7 @@ def comparisons(name: str, pair: Pair, found: Measurement) -> Iterator[Compariso
     for compared in found["comparisons"]:
         title = compared["title"] if pair.target is None else f"{compared['title']}; no C++ compiler"
         sides, aims = compared["measured"], compared["aims"]
-        # What is measured with an empty cache is measured once.
+        # Sides that start with an empty cache are measured only once.
         repeated = {side: runs for side, runs in sides.items() if len(runs) >= LEAST_REPEATS}
         if not repeated:
             raise SystemExit(f"{name} was repeated fewer than {LEAST_REPEATS} times, which is not enough")
@@ -127,7 +127,7 @@ def comparisons(name: str, pair: Pair, found: Measurement) -> Iterator[Compariso
 
 
 def aim_of(aims: Mapping[str, float], peer: str, pair: Pair) -> float | None:
-    """Returns the ratio to a framework that is to be reached; None for none."""
+    """Returns the target ratio to a framework; None if there is none."""
     if pair.target is None:
         return aims.get(peer)
     return pair.target if peer == SB3 else None
@@ -141,7 +141,7 @@ def comparison(
     target: float | None = None,
     floor: Sequence[Measurement] = (),
 ) -> Comparison:
-    """Returns how the env steps per second of two sides compare, or their seconds from Enter to the end."""
+    """Returns the comparison of two sides, by env steps per second or by the seconds from Enter to the end."""
     if "total_s" in ours[0]:
         their_s, our_s = ([run["total_s"] for run in runs] for runs in (theirs, ours))
         return Comparison(title, "s", peer, their_s, our_s, target=target)
@@ -150,7 +150,7 @@ def comparison(
 
 
 def row(comparison: Comparison, load: float) -> str:
-    """Returns a line of the table."""
+    """Returns a row of the table."""
     few, ratios, floor = comparison.unit == "s", comparison.ratios, comparison.floor
     cells = [
         comparison.title,
@@ -166,14 +166,14 @@ def row(comparison: Comparison, load: float) -> str:
 
 
 def spelled(figures: Sequence[float], few: bool) -> str:
-    """Returns the median of figures and their range."""
+    """Returns the median and the range of the measurements."""
     digits = 1 if few else 0
     low, middle, high = (f"{value:,.{digits}f}" for value in (min(figures), statistics.median(figures), max(figures)))
     return f"{middle}{' s' if few else ''} ({low} to {high})"
 
 
 def judged(ratio: float, target: float) -> str:
-    """Returns a target and whether it was reached."""
+    """Returns a target, and whether it was reached."""
     return f"{target:g}, reached" if ratio >= target else f"{target:g}, **missed**"
 
 

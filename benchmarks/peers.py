@@ -1,6 +1,6 @@
-"""What the benchmarks share: other frameworks' venvs, sides that take turns, measured windows, and one table.
+"""Shared code of the benchmarks: other frameworks' venvs, alternating sides, time windows, and the table.
 
-It imports nothing of rlrun, so that the sides of other frameworks can import it too.
+It does not import rlrun, so that the sides of other frameworks can import it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CACHE = BENCH / "rlrun-cache"
 TIMEOUT_S = 1800.0
 LOOK_EVERY_S = 0.05
 CORE_VARIABLE = "OPENBLAS_CORETYPE"
-"""Says which kernels OpenBLAS takes; on some machines it is set, and halves the speed of NumPy's products."""
+"""Overrides OpenBLAS's choice of kernels; some machines set it, which halves the speed of NumPy's products."""
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 SB3, RLLIB, SAMPLE_FACTORY, SHEEPRL = "Stable-Baselines3", "RLlib", "Sample Factory", "SheepRL"
@@ -54,7 +54,7 @@ VENVS: Mapping[str, Sequence[str]] = {
     SKRL: ("skrl==2.1.1", "torch", "gymnasium", "numpy", "tensorboard"),
     REJAX: ("rejax==0.1.3", "gymnax==0.0.9", "jax==0.10.2", "numpy"),
 }
-"""What is installed for another framework. A package without a version has the one that rlrun runs with here."""
+"""Packages to install for each framework. A package without a version gets the version that rlrun uses here."""
 
 VERSIONS = """
 import json, sys
@@ -82,7 +82,7 @@ if find_spec("jax") is not None:
     said.append("JAX: XLA's own")
 print(json.dumps({"products": "; ".join(said)}))
 """
-"""Tells which libraries compute matrix products, and for which instructions."""
+"""Prints which libraries compute matrix products, and with which instructions."""
 
 T = TypeVar("T")
 Measurement = dict[str, Any]
@@ -92,7 +92,7 @@ Measurement = dict[str, Any]
 
 
 def python_of(peer: str | None) -> str:
-    """Returns the Python of a framework's venv below ``.bench/``, which is made if need be; None is rlrun's own."""
+    """Returns the Python of a framework's venv under ``.bench/``, creating it if needed; None is rlrun's own Python."""
     if peer is None:
         return sys.executable
     folder = BENCH / peer.lower().replace(" ", "-")
@@ -110,7 +110,7 @@ def python_of(peer: str | None) -> str:
 
 
 def same_version(package: str) -> str:
-    """Returns the requirement of the version that rlrun runs with here."""
+    """Returns a requirement for the version of a package that rlrun uses here."""
     return f"{package}=={version(bare_name(package)).partition('+')[0]}"
 
 
@@ -120,11 +120,11 @@ def bare_name(requirement: str) -> str:
 
 
 def environment(cache: Path = CACHE, tree: Path = ROOT) -> dict[str, str]:
-    """Returns the environment of all sides: one thread, OpenBLAS as it chooses, rlrun of a tree, and these benchmarks.
+    """Returns the environment of all sides: one thread, OpenBLAS's own choice of kernels, and the import path.
 
     Args:
         cache: Where rlrun keeps compiled updates.
-        tree: Whose rlrun is measured.
+        tree: The checkout whose rlrun is measured.
     """
     threads = dict.fromkeys(THREAD_VARIABLES, "1")
     kept = {name: value for name, value in os.environ.items() if name != CORE_VARIABLE}
@@ -132,19 +132,19 @@ def environment(cache: Path = CACHE, tree: Path = ROOT) -> dict[str, str]:
 
 
 def on_one_cpu() -> None:
-    """Keeps this process on one CPU, as libraries do that take as many threads as there are CPUs, such as XLA."""
+    """Keeps this process on one CPU, for libraries such as XLA that start as many threads as there are CPUs."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
 
 def answer_of(command: Sequence[str], tree: Path = ROOT) -> Measurement:
-    """Runs a command and returns what its last line of JSON says.
+    """Runs a command and returns the JSON in its last line of output.
 
     Args:
-        command: What to run.
-        tree: Where to run it.
+        command: The command.
+        tree: The folder in which to run it.
 
     Raises:
-        SystemExit: It failed.
+        SystemExit: The command failed.
     """
     try:
         done = subprocess.run(
@@ -160,30 +160,30 @@ def answer_of(command: Sequence[str], tree: Path = ROOT) -> Measurement:
 
 
 def answer(measured: Callable[[Measurement], Measurement]) -> None:
-    """Prints what is measured for the order on the command line, in a process that a benchmark has started."""
+    """Prints the measurements for the order on the command line; runs in a process that a benchmark has started."""
     print(json.dumps(measured(json.loads(sys.argv[1]))))
 
 
-# --- Measuring
+# --- Measurement
 
 
 def mark(cpu_clock: Callable[[], float] = time.process_time, **counts: float) -> Measurement:
-    """Returns `seconds` and `cpu_seconds` of this moment, and counts with them."""
+    """Returns the current `seconds` and `cpu_seconds`, together with the counts."""
     return {"seconds": time.perf_counter(), "cpu_seconds": cpu_clock(), **counts}
 
 
 def between(first: Measurement, last: Measurement) -> Measurement:
-    """Returns what has passed and was counted between two marks."""
+    """Returns the differences between two marks."""
     return {name: last[name] - first[name] for name in first}
 
 
 def in_window(
     work: Measurement, step: Callable[[], T], cpu_clock: Callable[[], float] = time.process_time
 ) -> tuple[list[T], Measurement]:
-    """Repeats a step through the warm-up and then through the window.
+    """Repeats a step for the duration of the warm-up, and then for the duration of the window.
 
     Returns:
-        What the last step of the warm-up and those of the window returned; `seconds` and `cpu_seconds` of the window.
+        The results of the last warm-up step and of all steps in the window; `seconds` and `cpu_seconds` of the window.
     """
     began = time.perf_counter()
     found = [step()]
@@ -201,7 +201,10 @@ def fastest(
     calls: int = 1,
     clock: Callable[[], float] = time.process_time,
 ) -> dict[str, float]:
-    """Returns the seconds of a call in each one's fastest stretch; all take turns, as other work slows all of them."""
+    """Returns the seconds per call in the fastest stretch of each candidate.
+
+    The candidates take turns, so that other work on the machine slows down all of them.
+    """
     found = dict.fromkeys(turns, float("inf"))
     for _ in range(stretches):
         for name, turn in turns.items():
@@ -213,16 +216,16 @@ def fastest(
 
 
 def cpu_seconds_of_tree() -> float:
-    """Returns the CPU seconds that this process and all that it has started, and those have, have used so far.
+    """Returns the CPU seconds that this process and all of its descendants have used so far.
 
-    Processes that are over do not count. Linux only.
+    Processes that have ended do not count. Linux only.
     """
     used: dict[int, float] = {}
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended in the meantime
             continue
         process = int(stat.parent.name)
         parents[process] = int(fields[1])
@@ -234,28 +237,28 @@ def cpu_seconds_of_tree() -> float:
 
 
 def rates(runs: Sequence[Measurement], clock: str = "seconds") -> list[float]:
-    """Returns env steps (of worlds, agents' steps) per second of each run, by the wall clock or `cpu_seconds`."""
+    """Returns the env steps (in worlds, agent steps) per second of each run, by the wall clock or `cpu_seconds`."""
     return [run["env_steps"] / run[clock] for run in runs]
 
 
 def by_cpu_time(ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> float:
-    """Returns the ratio of median env steps per second of CPU, which a busy machine changes less."""
+    """Returns the ratio of median env steps per second of CPU, which a busy machine affects less."""
     return statistics.median(rates(ours, "cpu_seconds")) / statistics.median(rates(theirs, "cpu_seconds"))
 
 
-# --- Sides in turn
+# --- Alternating sides
 
 
 @dataclass(frozen=True)
 class Side:
-    """One framework's way of doing a piece of work.
+    """A way to do a piece of work with one framework.
 
     Attributes:
-        name: What the table calls it.
-        module: What runs it, below `benchmarks`.
-        changes: What its order says beyond the work.
-        aims: The ratios to other sides that it is to reach, by their names.
-        peer: The framework whose venv it runs in, None for rlrun's own.
+        name: Its name in the table.
+        module: The module that runs it, below `benchmarks`.
+        changes: Additions to the order of a `Work`.
+        aims: Target ratios to other sides, by their names.
+        peer: The framework in whose venv it runs, None for rlrun's own.
     """
 
     name: str
@@ -265,7 +268,7 @@ class Side:
     peer: str | None = None
 
     def measured(self, order: Measurement) -> Measurement:
-        """Runs it once and returns what it measured."""
+        """Runs the side once, and returns its measurements."""
         words = json.dumps({**order, **self.changes})
         load = os.getloadavg()[0]
         return {**answer_of([python_of(self.peer), "-m", f"benchmarks.{self.module}", words]), "load": load}
@@ -273,13 +276,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Work:
-    """A piece of work for several sides.
+    """A piece of work that several sides do.
 
     Attributes:
-        part: What `--only` calls it; several may belong to one part.
-        title: What the table calls it.
-        order: What a side is told to do.
-        sides: Who does it; ratios are to the first.
+        part: Its name for `--only`; several `Work` objects may share one.
+        title: Its name in the table.
+        order: The parameters that every side gets.
+        sides: The sides; ratios are relative to the first.
     """
 
     part: str
@@ -289,7 +292,7 @@ class Work:
 
 
 FLOOR = Side("floor", "floor")
-"""What env steps and matrix products take alone; see `benchmarks.floor`."""
+"""The side that measures env steps and matrix products alone; see `benchmarks.floor`."""
 
 
 def benchmark(
@@ -302,16 +305,16 @@ def benchmark(
     others: Mapping[str, Callable[[int], Measurement]] = MappingProxyType({}),
     told: Callable[[Mapping[str, Sequence[Measurement]]], None] = lambda measured: None,
 ) -> None:
-    """Measures what the command line asks for, prints the tables, and writes them to a file if that is wanted.
+    """Runs the parts that the command line names, prints the tables, and optionally writes them to a file.
 
     Args:
         description: The benchmark's docstring.
-        works: What it can measure.
-        packages: Whose versions are told beside rlrun's.
-        repeats: Repetitions of each side, unless the command line says how many.
-        unasked: Parts that are measured only if they are named.
-        others: Parts that are measured otherwise than as a `Work`, given the repetitions.
-        told: What prints more about the measurements of a work, by side.
+        works: The available work.
+        packages: Packages whose versions are printed in addition to rlrun's.
+        repeats: Repetitions of each side, unless the command line sets them.
+        unasked: Parts that run only if they are named.
+        others: Functions for parts that are not a `Work`; they get the number of repetitions.
+        told: Function that prints more about the measurements of a work; it gets them by side.
     """
     parser = parser_of(description, [*(work.part for work in works), *others], unasked)
     parser.add_argument("--repeats", type=int, default=repeats, help="repetitions of each side")
@@ -332,7 +335,7 @@ def benchmark(
 
 
 def parser_of(description: str, parts: Iterable[str] = (), unasked: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Returns a parser that knows `--json`, and `--only` where there are parts."""
+    """Returns a parser with `--json`, and with `--only` if there are parts."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if known := list(dict.fromkeys(parts)):
         usual = [part for part in known if part not in unasked]
@@ -351,13 +354,13 @@ def _named(known: Sequence[str], text: str) -> list[str]:
 
 
 def write_json(path: Path | None, found: object) -> None:
-    """Writes measurements where the command line wants them."""
+    """Writes measurements to the file that the command line names, if any."""
     if path is not None:
         path.write_text(json.dumps(found, indent=2) + "\n")
 
 
 def compared(work: Work, order: Measurement, repeats: int) -> Measurement:
-    """Measures all sides in alternation, prints a row for each with ratios to the first, and returns the numbers."""
+    """Measures all sides in turn, prints a row for each with its ratios to the first, and returns the measurements."""
     measured: dict[str, list[Measurement]] = {side.name: [] for side in work.sides}
     for seed in range(repeats):
         for side in work.sides:
@@ -391,7 +394,7 @@ def compared(work: Work, order: Measurement, repeats: int) -> Measurement:
 
 
 def print_aims(aims: Mapping[str, Mapping[str, float]], measured: Mapping[str, Sequence[Measurement]]) -> None:
-    """Prints how fast sides are next to those that they are to reach, and how far the floor is away."""
+    """Prints the speed of sides relative to their targets, and their distance to the floor."""
     middle = {name: statistics.median(rates(runs)) for name, runs in measured.items()}
     for name, own in aims.items():
         said = [f"{middle[name] / middle[other]:.2f} of {other}, to reach {aim:g}" for other, aim in own.items()]
@@ -402,7 +405,7 @@ def print_aims(aims: Mapping[str, Mapping[str, float]], measured: Mapping[str, S
 
 
 def print_shares(name: str, runs: Sequence[Measurement]) -> None:
-    """Prints where the time of rlrun's learning process goes, the largest shares first, and how old its data is."""
+    """Prints how rlrun's learning process spends its time, largest shares first, and the policy lag."""
     shares = {part: statistics.median(run["shares"][part] for run in runs) for part in runs[0]["shares"]}
     largest = sorted(shares.items(), key=lambda item: -item[1])
     said = [f"{part} {share:.1%}" for part, share in largest if share >= 0.001]
@@ -416,15 +419,15 @@ def print_shares(name: str, runs: Sequence[Measurement]) -> None:
 
 
 def timed(command: Sequence[str], has_result: Callable[[str], bool], cache: Path = CACHE) -> Measurement:
-    """Runs a command and measures the seconds from Enter to its first result and to its end, and its CPU seconds.
+    """Runs a command, and measures the seconds from Enter to its first result and to its end, and its CPU seconds.
 
     Args:
-        command: What to run.
-        has_result: Whether there is a result, by what was printed so far; asked twenty times a second.
+        command: The command.
+        has_result: Whether the output so far contains a result; called twenty times per second.
         cache: Where rlrun keeps compiled updates.
 
     Returns:
-        `first_result_s`, `total_s`, `cpu_s`, and the last line that was `said`.
+        `first_result_s`, `total_s`, `cpu_s`, and the last line of the output as `said`.
     """
     first, cpu_before = None, resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.NamedTemporaryFile("w+") as output:
@@ -453,15 +456,15 @@ def compared_times(
     aims: Mapping[str, Mapping[str, float]] | None = None,
     before: Mapping[str, list[Measurement]] | None = None,
 ) -> Measurement:
-    """Measures all sides from Enter to the end in alternation, prints a row for each, and returns the numbers.
+    """Measures all sides in turn from Enter to the end, prints a row for each, and returns the measurements.
 
     Args:
-        part: What `--only` calls it.
-        title: What the table calls it.
-        sides: What runs each side with a seed; ratios are to the first.
-        repeats: Repetitions of each.
-        aims: Ratios to other sides that sides are to reach.
-        before: What was measured once before.
+        part: Its name for `--only`.
+        title: Its name in the table.
+        sides: Functions that run a side with a seed; ratios are relative to the first side.
+        repeats: Repetitions of each side.
+        aims: Target ratios to other sides, by side.
+        before: Earlier measurements, which are shown but not repeated.
     """
     measured: dict[str, list[Measurement]] = {name: [] for name in sides}
     for seed in range(repeats):
@@ -480,26 +483,26 @@ def compared_times(
 
 
 def median(runs: Sequence[Measurement], key: str) -> float:
-    """Returns the median of what several runs measured."""
+    """Returns the median of a measurement over several runs."""
     return float(statistics.median(run[key] for run in runs))
 
 
-# --- What is printed
+# --- Output
 
 
 def print_row(first: str, *cells: object, width: int = 13, name_width: int = 32) -> None:
-    """Prints a line of a table: a name, and cells at the right of their columns; ranges have twice the room."""
+    """Prints a row of a table: a name, and right-aligned cells; ranges are twice as wide."""
     said = [f"{cell!s:>{2 * width if str(cell).startswith('(') else width}}" for cell in cells]
     print(f"{first:{name_width}}{''.join(said)}", flush=True)
 
 
 def spread(numbers: Sequence[float], digits: int = 1) -> str:
-    """Returns the range of several numbers in brackets."""
+    """Returns the range of several numbers in parentheses."""
     return f"({min(numbers):,.{digits}f} to {max(numbers):,.{digits}f})"
 
 
 def surroundings(packages: Sequence[str], peers: Iterable[str] = (), how: str = "one thread") -> dict[str, str]:
-    """Prints and returns where and with what is measured; makes the venvs of the peers that take part."""
+    """Prints and returns the machine and the versions; creates the venvs of the peers that take part."""
     ours = {name: version(name) for name in packages}
     about = {"machine": machine(), "rlrun": f"{version('rlrun')}, Python {platform.python_version()}, {told(ours)}"}
     about["rlrun's matrix products"] = products_of(None)
@@ -515,17 +518,17 @@ def surroundings(packages: Sequence[str], peers: Iterable[str] = (), how: str = 
 
 
 def products_of(peer: str | None) -> str:
-    """Returns which libraries compute matrix products in a framework's venv; None is rlrun's own."""
+    """Returns which libraries compute matrix products in a framework's venv; None means rlrun's own."""
     return str(answer_of([python_of(peer), "-c", PRODUCTS])["products"])
 
 
 def told(versions: Mapping[str, str]) -> str:
-    """Returns versions by package as words."""
+    """Returns the versions of packages as text."""
     return ", ".join(f"{name} {number}" for name, number in versions.items())
 
 
 def machine() -> str:
-    """Returns what the benchmark runs on, and how busy it is."""
+    """Returns the machine, and its load."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     flags = next((line.split() for line in lines if line.startswith("flags")), [])

@@ -1,13 +1,13 @@
-"""Compares rlrun's statistics with the package rliable, from which their definitions come.
+"""Compares rlrun's statistics with those of the package rliable, whose definitions they follow.
 
-rliable asks for versions of arch and pandas that Ray's and rlrun's own do not agree with, so it is no dependency of the
-tests; they hold the code to numbers that this script has recorded. It needs NumPy and rliable alone::
+rliable requires versions of arch and pandas that conflict with the requirements of Ray and rlrun, so the tests cannot
+depend on it; they compare with numbers that this script has recorded. It needs only NumPy and rliable::
 
     python -m venv /tmp/rliable && /tmp/rliable/bin/pip install rliable 'pandas<3'
     PYTHONPATH=. /tmp/rliable/bin/python -m scripts.check_statistics [--write tests/unit/report/rliable.json]
 
-With ``--coverage``, which needs no rliable, it measures in how many of 5,000 simulated comparisons the 95% interval of
-`mean_difference` holds the true difference.
+With ``--coverage``, which does not need rliable, it measures how often the 95% interval of `mean_difference` contains
+the true difference, in 5,000 simulated comparisons.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from rlrun.report.statistics import (
 )
 
 SHAPES = ((3, 1), (5, 1), (10, 1), (50, 1), (7, 3), (10, 4))
-"""Runs and tasks of the cases."""
+"""Numbers of runs and tasks in the cases."""
 
 SIMULATIONS = 5_000
 RESAMPLES = 50_000
 TOLERANCE = 0.06
-"""Part of an interval's width by which its ends may lie beside rliable's; both are drawn."""
+"""Largest deviation of an interval's ends from rliable's, relative to its width; both intervals are bootstrapped."""
 
 
 def cases() -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Returns pairs of scores, [runs, tasks] each."""
+    """Returns pairs of score arrays, each [runs, tasks]."""
     draws = np.random.Generator(np.random.Philox(7))
     found: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     for runs, tasks in SHAPES:
@@ -58,14 +58,14 @@ def cases() -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
 
 
 def by_rliable(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str, tuple[float, float, float]]:
-    """Returns each measure with its interval as rliable has it."""
+    """Returns each measure and its interval according to rliable."""
     library, metrics = (importlib.import_module(f"rliable.{name}") for name in ("library", "metrics"))
     names = ["iqm", "mean", "median"]
 
     def measures(scores: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.array([getattr(metrics, f"aggregate_{name}")(scores) for name in names])
 
-    np.random.seed(0)  # rliable draws from it
+    np.random.seed(0)  # rliable uses NumPy's global generator
     points, intervals = library.get_interval_estimates({"x": ours}, measures, reps=RESAMPLES)
     found = {name: (points["x"][n], *intervals["x"][:, n]) for n, name in enumerate(names)}
     points, intervals = library.get_interval_estimates(
@@ -76,7 +76,7 @@ def by_rliable(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[s
 
 
 def by_rlrun(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str, Estimate]:
-    """Returns the same from rlrun; the median of a single task is left out, which rliable takes for its mean."""
+    """Returns rlrun's estimates, without the median of a single task, for which rliable computes the mean."""
     strata, others = list(ours.T), list(theirs.T)
     measures = {"iqm": iqm, "mean": mean} | ({"median": median} if len(strata) > 1 else {})
     return {name: bootstrapped(measure, strata) for name, measure in measures.items()} | {
@@ -85,13 +85,13 @@ def by_rlrun(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str
 
 
 def agrees(found: Estimate, value: float, low: float, high: float) -> bool:
-    """Tells whether a number is the same and its interval nearly so."""
+    """Whether the values are equal and the intervals nearly equal."""
     slack = TOLERANCE * (high - low) + 1e-9
     return abs(found.value - value) < 1e-9 and abs(found.low - low) <= slack and abs(found.high - high) <= slack
 
 
 def sources(draws: np.random.Generator) -> dict[str, Callable[[int], NDArray[np.float64]]]:
-    """Returns what draws scores of seeds, by what they look like."""
+    """Returns functions that draw the scores of seeds, by description."""
     return {
         "normal": lambda seeds: draws.normal(size=seeds),
         "three times as wide": lambda seeds: 3 * draws.normal(size=seeds),
@@ -102,7 +102,7 @@ def sources(draws: np.random.Generator) -> dict[str, Callable[[int], NDArray[np.
 
 
 def coverage() -> None:
-    """Prints how often the interval of a difference holds the true one."""
+    """Prints how often the interval of a difference contains the true difference."""
     draws = np.random.Generator(np.random.Philox(7))
     for name, draw in sources(draws).items():
         against = sources(draws)["normal" if name == "three times as wide" else name]
@@ -114,7 +114,7 @@ def coverage() -> None:
 
 
 def main() -> int:
-    """Compares, prints and, where asked, records what rliable says."""
+    """Compares and prints; with `--write`, also records rliable's numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="record rliable's numbers in this file")
     parser.add_argument("--coverage", action="store_true", help="measure how often intervals hold the true difference")

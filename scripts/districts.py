@@ -1,9 +1,9 @@
-"""Draws the districts of the package and the rooms in them, from the import contracts and the folders.
+"""Draws the districts of the package and their rooms, from the import contracts and the folders.
 
     python -m scripts.districts        # writes docs/images/districts.svg
 
-Every district and room imports only what is drawn below it. The order is that of the contracts in pyproject.toml, which
-`make check` holds, and the descriptions are the first lines of the packages.
+A district or room imports only from those drawn below it. The order comes from the contracts in pyproject.toml, which
+`make check` enforces, and the descriptions are the first lines of the packages' docstrings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PICTURE = ROOT / "docs" / "images" / "districts.svg"
 WIDTH, MARGIN, GAP = 860, 14, 8
 ROOM_HEIGHT, TITLE_HEIGHT, CHARACTER = 26, 44, 7.3
 BY_NAME = frozenset(("bridges", "algorithms", "exact", "toys"))
-"""Districts that are found by name: a dashed border."""
+"""Districts whose modules are loaded by name; drawn with a dashed border."""
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def layers_by_contract() -> dict[str, list[list[str]]]:
 def district(
     name: str, contracts: Mapping[str, list[list[str]]], left: int, top: int, width: int
 ) -> tuple[list[str], int]:
-    """Draws the title and the rooms of a district; returns the shapes and the bottom edge."""
+    """Draws the title and the rooms of a district; returns the shapes and the y coordinate of the bottom edge."""
     shapes = [text(left + 10, top + 20, f"{name}/", size=15, bold=True)]
     shapes += [text(left + 10, top + 36, description(name, width), size=11, fill="#444")]
     y = top + TITLE_HEIGHT
@@ -107,7 +107,7 @@ def district(
 
 
 def description(place: str, width: int) -> str:
-    """First line of the docstring of a package or module, as far as it fits."""
+    """First line of the docstring of a package or module, truncated to fit."""
     path = PACKAGE / place / "__init__.py"
     path = path if path.exists() else PACKAGE / f"{place}.py"
     doc = ast.get_docstring(ast.parse(path.read_text())) or ""

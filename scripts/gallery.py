@@ -1,9 +1,9 @@
 """Trains shipped specs and records their policies for the documentation's gallery.
 
     python -m scripts.gallery                        # all specs below; a quarter of an hour
-    python -m scripts.gallery cartpole/ppo           # some of them
+    python -m scripts.gallery cartpole/ppo           # only some of them
 
-Videos are animated WebP files in docs/images/gallery, of at most 200 kB each. They need the extra `video`.
+The videos are animated WebP files in docs/images/gallery, each at most 200 kB. The script needs the extra `video`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SPECS = (
     "lunar_lander/ppo",
 )
 WIDTH, FRAMES, MOST_BYTES = 240, 120, 200_000
-"""Pixels, frames and bytes of a video at most."""
+"""Maximum width in pixels, number of frames, and size in bytes of a video."""
 SHORTEST_MS, LONGEST_MS = 60, 300
-"""Duration of a frame: short episodes are shown slowly."""
+"""Bounds on the duration of a frame; short episodes are played in slow motion."""
 
 
 def main() -> None:
-    """Records the specs that the command line names, or all."""
+    """Records the specs named on the command line, or all specs."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for spec in sys.argv[1:] or SPECS:
         output = FOLDER / f"{spec.replace('/', '-')}.webp"
@@ -52,7 +52,7 @@ def recorded(spec: str, folder: Path) -> Path:
 
 
 def frames_of(video: Path) -> list[Image.Image]:
-    """Returns evenly spaced frames of a GIF, small."""
+    """Returns evenly spaced frames of a GIF, scaled down."""
     with Image.open(video) as opened:
         frames = [frame.convert("RGB") for frame in ImageSequence.Iterator(opened)]
     stride = -(-len(frames) // FRAMES)
@@ -61,7 +61,7 @@ def frames_of(video: Path) -> list[Image.Image]:
 
 
 def write(frames: list[Image.Image], output: Path) -> None:
-    """Writes frames as an animated WebP, in the best quality that is small enough."""
+    """Writes frames as an animated WebP, in the best quality that fits the size limit."""
     duration = min(LONGEST_MS, max(SHORTEST_MS, 4_000 // len(frames)))
     for quality in (70, 50, 30, 10):
         frames[0].save(

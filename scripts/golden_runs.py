@@ -1,18 +1,18 @@
-"""Shows whether a change moves any number of training: records runs of two revisions and compares them bit for bit.
+"""Shows whether a change affects any number in training: trains at two revisions and compares the runs bit for bit.
 
-    python -m scripts.golden_runs check                      # what is checked out, uncommitted changes too, with main
+    python -m scripts.golden_runs check                      # the working tree, with uncommitted changes, against main
     python -m scripts.golden_runs check --base HEAD --only dqn --only sac
     python -m scripts.golden_runs record main --set full
     python -m scripts.golden_runs compare main . --set full
 
-The runs are those of golden_runs.yaml: the small set takes a few minutes, the full one an hour (20k env steps, two
-seeds, a resume in the middle). A record of a run holds the rows of its result.json without times and a digest of its
-last parameters. A revision is what git calls one, or "." for the files as they are; its files are unpacked into a
-temporary folder, and run there by this Python. Records are kept by what `rlrun/` holds: a revision that changes
-documents or tests only is recorded already. Numbers differ between machines and between versions of torch, so that
-records of another machine are refused.
+The runs are listed in golden_runs.yaml. The small set takes a few minutes, the full set an hour (20k env steps, two
+seeds, a resume in the middle). The record of a run contains the rows of its result.json without times, and a digest of
+its final parameters. A revision is anything that git accepts, or "." for the working tree; its files are unpacked into
+a temporary folder and run there with this Python. Records are stored by the contents of `rlrun/`, so a revision that
+changes only documentation or tests needs no new record. Numbers differ between machines and torch versions, so records
+are reused and compared only within one machine.
 
-A later revision may have renamed settings and results: `SETTINGS` and `RESULTS` hold their present names.
+If a later revision has renamed settings or results, `SETTINGS` and `RESULTS` map the old names to the new ones.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ STORE = Path.home() / ".cache" / "rlrun-golden"
 WORKING_TREE = "."
 
 SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = ()
-"""Of which algorithms a setting is renamed, its path below `config` in golden_runs.yaml, and its new path.
+"""Renamed settings: the algorithms affected, the path below `config` in golden_runs.yaml, and the new path.
 
-A revision that does not know the old one is given the new one.
+A revision that does not know the old path gets the new one.
 """
 DATA = "golden-data"
-"""Data set that is recorded in the unpacked revision, for runs that name it as `input`."""
+"""Data set that is recorded in the unpacked revision, for runs with this name as `input`."""
 RESULTS: Mapping[str, str] = {}
-"""Former names of results and their present ones."""
+"""Former names of results, mapped to their current names."""
 
 Record = dict[str, Any]
-"""A run as it went: `machine`, `spec`, and `trials`, each with `seed`, `status`, `rows` and `parameters`."""
+"""Record of a run: `machine`, `spec`, and `trials`, each with `seed`, `status`, `rows` and `parameters`."""
 
 
 def main() -> int:
-    """Runs the command; returns 1 if records differ or a run fails."""
+    """Runs the command; returns 1 if records differ or if a run fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=STORE, help=f"the folder of records, by default {STORE}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -68,7 +68,7 @@ def main() -> int:
     for command in (record_parser, compare_parser, check_parser):
         command.add_argument("--set", dest="which", choices=["small", "full"], default="small")
         command.add_argument("--only", action="append", metavar="RUN", help="this run; may be said again")
-    child = commands.add_parser("train-here")  # what `record` calls in the unpacked revision
+    child = commands.add_parser("train-here")  # called by `record` in the unpacked revision
     child.add_argument("work", type=Path)
     asked = parser.parse_args()
     if asked.command == "train-here":
@@ -89,15 +89,15 @@ def main() -> int:
     return report_differences(folders[0], folders[1], runs)
 
 
-# --- What is trained
+# --- The runs
 
 
 def chosen_runs(which: str, names: Sequence[str] | None) -> dict[str, Record]:
-    """Returns the entries of golden_runs.yaml by name, as spec files hold them, but for `counts` and `halfway`.
+    """Returns the entries of golden_runs.yaml by name, as in spec files, except for `counts` and `halfway`.
 
     Args:
-        which: The small set or the full one.
-        names: Only these, None for all.
+        which: The small or the full set.
+        names: Names of the runs, None for all.
     """
     import yaml
 
@@ -120,12 +120,12 @@ def chosen_runs(which: str, names: Sequence[str] | None) -> dict[str, Record]:
 
 
 def record(revision: str, runs: Mapping[str, Record], store: Path) -> int:
-    """Trains the runs of a revision that are not recorded yet; returns 1 if one of them fails.
+    """Trains the runs of a revision that have no record yet; returns 1 if one of them fails.
 
     Args:
-        revision: What git calls one, or "." for the files as they are.
+        revision: A name that git accepts, or "." for the working tree.
         runs: The runs, by name.
-        store: Where the records are, below the name of the revision's code.
+        store: Folder of the records, with a subfolder for each state of the code.
     """
     tree = tree_of(revision)
     folder = store / code_of(tree)
@@ -143,7 +143,7 @@ def record(revision: str, runs: Mapping[str, Record], store: Path) -> int:
 
 
 def is_recorded(path: Path, spec: Record) -> bool:
-    """Whether a run is recorded, with this spec and on this machine."""
+    """Whether there is a record of this run with this spec on this machine."""
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:
@@ -152,7 +152,7 @@ def is_recorded(path: Path, spec: Record) -> bool:
 
 
 def machine() -> str:
-    """Names what rounding depends on."""
+    """Describes everything outside the code that affects rounding."""
     cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
     return f"{cpu.rpartition(': ')[2]}, Python {platform.python_version()}, torch {version('torch')}"
 
@@ -161,14 +161,14 @@ def machine() -> str:
 
 
 def git(*words: str, **environment: str) -> str:
-    """Returns what a git command prints about this repository."""
+    """Returns the output of a git command in this repository."""
     command = ["git", "-C", str(ROOT), *words]
     done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.strip()
 
 
 def tree_of(revision: str) -> str:
-    """Returns the name of a revision's tree; of the files as they are, after writing them into git's objects."""
+    """Returns the hash of a revision's tree; for ".", first stores the working tree as git objects."""
     if revision != WORKING_TREE:
         return git("rev-parse", "--verify", f"{revision}^{{tree}}")
     with tempfile.TemporaryDirectory() as folder:
@@ -179,13 +179,13 @@ def tree_of(revision: str) -> str:
 
 
 def code_of(tree: str) -> str:
-    """Returns the name of what `rlrun/` holds in a tree, which is all that a run depends on."""
+    """Returns the hash of `rlrun/` in a tree; runs depend on nothing else."""
     return git("rev-parse", "--verify", f"{tree}:rlrun")
 
 
 @contextmanager
 def unpacked(tree: str) -> Iterator[Path]:
-    """Unpacks a tree into a folder that is gone afterwards."""
+    """Unpacks a tree into a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="golden-") as folder:
         archive = Path(folder) / "tree.tar"
         git("archive", "--output", str(archive), tree, "rlrun", "configs")
@@ -197,7 +197,7 @@ def unpacked(tree: str) -> Iterator[Path]:
 
 
 def train_here(runs: Mapping[str, Record], store: Path) -> int:
-    """Trains the runs with the rlrun that is imported here, and records each; returns 1 if one fails."""
+    """Trains the runs with the rlrun that is imported here, and records each of them; returns 1 if one fails."""
     from rlrun.engine.messages.errors import Interrupted
 
     if DATA in json.dumps(runs):
@@ -224,7 +224,7 @@ def train_here(runs: Mapping[str, Record], store: Path) -> int:
 
 
 def record_data(folder: Path) -> None:
-    """Records three episodes of random actions in Pendulum, which runs that name `DATA` learn from."""
+    """Records three episodes of random actions in Pendulum, from which the runs with `DATA` as input learn."""
     import rlrun
 
     entry = {"algorithm": "random", "env": "Pendulum-v1", "output": str(folder), "stop": {"env_steps": 600}}
@@ -232,7 +232,7 @@ def record_data(folder: Path) -> None:
 
 
 def trained(name: str, spec: Record) -> list[Record]:
-    """Trains a run, and resumes it if it is to stop halfway; returns its trials as they are recorded."""
+    """Trains a run, and resumes it if it stops halfway; returns the records of its trials."""
     import rlrun
 
     entry = entry_here(spec)
@@ -256,7 +256,7 @@ def trained(name: str, spec: Record) -> list[Record]:
 
 
 def entry_here(spec: Record) -> Record:
-    """Returns a run as an entry of a spec file, in the words of the rlrun that is imported here."""
+    """Returns a run as an entry of a spec file, with setting names that the imported rlrun knows."""
     entry = {key: value for key, value in spec.items() if key not in ("counts", "halfway")}
     for part in learning_parts(entry):
         part["config"] = renamed_settings(part["algorithm"], part["config"], known_settings(part["algorithm"]))
@@ -264,7 +264,7 @@ def entry_here(spec: Record) -> Record:
 
 
 def learning_parts(entry: Record) -> list[Record]:
-    """Returns the parts of an entry that hold `algorithm` and `config`: each policy of a world, or the entry itself."""
+    """Returns the parts of an entry with `algorithm` and `config`: the policies of a world, or the entry itself."""
     return list(entry["policies"].values()) if "policies" in entry else [entry]
 
 
@@ -280,7 +280,7 @@ def known_settings(algorithm: str) -> dict[str, Any]:
 
 
 def renamed_settings(algorithm: str, config: Record, known: Record) -> Record:
-    """Returns a config in the words of a revision, which knows the settings `known`."""
+    """Returns a config with the setting names of a revision whose settings are `known`."""
     config = json.loads(json.dumps(config))
     for algorithms, old, new in SETTINGS:
         (*above, last), (*new_above, new_last) = old.split("."), new.split(".")
@@ -301,14 +301,14 @@ def _section(config: Record, path: Sequence[str]) -> Record:
 
 
 def without_times(row: Record) -> Record:
-    """Returns a row of result.json without what depends on the clock, by former and present names alike."""
+    """Returns a row of result.json without results that depend on the clock, under former or current names."""
     return {
         name: value for name, value in row.items() if "time" not in name and "per_s" not in name and name[-2:] != "_s"
     }
 
 
 def parameter_digest(checkpoint: Path | None) -> str:
-    """Returns a digest of the policies' parameters, in which neither their names nor their order matter."""
+    """Returns a digest of the policies' parameters that ignores their names and order."""
     from safetensors.numpy import load_file
 
     if checkpoint is None:
@@ -321,11 +321,11 @@ def parameter_digest(checkpoint: Path | None) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-# --- Comparing
+# --- Comparison
 
 
 def report_differences(before: Path, after: Path, runs: Mapping[str, Record]) -> int:
-    """Prints what differs between two folders of records; returns 1 if anything does."""
+    """Prints the differences between two folders of records; returns 1 if there are any."""
     all_equal = True
     for name in runs:
         try:
@@ -343,15 +343,15 @@ def report_differences(before: Path, after: Path, runs: Mapping[str, Record]) ->
 
 
 def differences(before: Record, after: Record, renames: Mapping[str, str]) -> list[str]:
-    """Returns what differs between two records of a run, a line each; of each result the first difference only.
+    """Returns the differences between two records of a run, one per line; for each result, only the first difference.
 
-    Results that only the later record has are no difference. Of runs whose numbers depend on timing
-    (`counts: true`) it is only compared how they ended.
+    Results that only the later record has do not count as differences. If the numbers of a run depend on timing
+    (`counts: true`), only the way it ended is compared.
 
     Args:
         before: The earlier record.
         after: The later one.
-        renames: Former names of results and their present ones.
+        renames: Former names of results, mapped to their current names.
     """
     for key in ("machine", "spec"):
         if before[key] != after[key]:
@@ -380,7 +380,7 @@ def differences(before: Record, after: Record, renames: Mapping[str, str]) -> li
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two values are the same to the last bit; NaN is NaN, and 1 is not True."""
+    """Whether two values are identical to the last bit; NaN equals NaN, and 1 does not equal True."""
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
         return math.isnan(other)
     return type(one) is type(other) and bool(one == other)

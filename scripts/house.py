@@ -1,16 +1,16 @@
-"""Measures how much one has to read: import closures, long and complex functions, cycles, inheritance, lines of code.
+"""Measures how much code a reader has to read: import closures, function sizes, cycles, inheritance, lines of code.
 
-    python -m scripts.house                        # the files as they are
-    python -m scripts.house --against 6bb1e51      # next to a revision
+    python -m scripts.house                        # the working tree
+    python -m scripts.house --against 6bb1e51      # next to another revision
 
-Nothing is imported. A closure is every file of the package that a file imports, and what these import in turn. It is
-printed four times: for imports that run when the module is imported, for those inside functions as well, for those
-under `TYPE_CHECKING` as well, and for what tables of import paths name in the same district as well. Importing a module
-imports the packages around it, so a facade in an `__init__.py` hides nothing; such a file is counted where it holds
-more than a docstring. The package's own `__init__.py`, which every import runs, is counted where a file imports from it
-by name. Code lines are those that are neither blank nor only a comment or part of a docstring; import lines are the
-code lines of import statements. Complexity is McCabe's (TSE 1976), with each boolean operator and comprehension counted
-as a branch; the highest of each district are printed.
+The script reads files without importing them. The closure of a file contains every file of the package that it imports,
+directly or indirectly. It is printed four times, and each line includes the one before: imports that run when the
+module is imported, imports inside functions, imports under `TYPE_CHECKING`, and import paths in tables, within the same
+district. Importing a module imports the packages around it, so a facade in an `__init__.py` hides nothing; such a file
+counts if it contains more than a docstring. The package's own `__init__.py`, which every import runs, counts only if a
+file imports from it by name. Code lines exclude blank lines, comments and docstrings; import lines are the code lines
+of import statements. Complexity is McCabe's (TSE 1976), with each boolean operator and comprehension counted as a
+branch; the script prints the most complex functions of each district.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ PACKAGE = "rlrun"
 ALGORITHMS = f"{PACKAGE}.algorithms"
 CLOSURES = ("ppo", "dqn", "sac", "qmix", "apex", "r2d2")
 LEVELS = {"module": "when imported", "function": "and in functions", "types": "and for types", "named": "and by name"}
-"""Which imports a closure follows: each level those of the ones before it as well."""
+"""The kinds of imports that a closure follows; each level includes the levels before it."""
 IMPORT_PATH = re.compile(rf"({PACKAGE}(?:\.\w+)+):\w+")
-"""Text that names an object of the package, as tables of what is imported on demand have it."""
+"""Import path of an object of the package, as written in tables of objects that are imported on demand."""
 MOST_COMPLEX = 3
-"""Number of functions of a district that are printed with their complexity."""
+"""Number of functions per district that are printed with their complexity."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.ClassDef | Function
@@ -51,7 +51,7 @@ class Module:
 
     Attributes:
         name: Its dotted name.
-        text: What it holds.
+        text: Its contents.
     """
 
     name: str
@@ -64,12 +64,12 @@ class Module:
 
     @cached_property
     def num_lines(self) -> int:
-        """Its lines, all of them."""
+        """Number of its lines."""
         return len(self.text.splitlines())
 
     @cached_property
     def num_code_lines(self) -> int:
-        """Its lines without docstrings, comments and blanks."""
+        """Number of its lines without docstrings, comments and blank lines."""
         skipped = (
             tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
             tokenize.ENDMARKER,
@@ -82,23 +82,23 @@ class Module:
 
     @cached_property
     def num_import_lines(self) -> int:
-        """Its lines of import statements, those inside functions too."""
+        """Number of its lines in import statements, including imports inside functions."""
         imports = (node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom))
         return len({line for node in imports for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)})
 
     @cached_property
     def named(self) -> list[str]:
-        """Import paths of the package's objects in its texts: those of tables of what is imported on demand."""
+        """Import paths of the package's objects in its strings, as in tables of objects that are imported on demand."""
         texts = (node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant))
         return [text for text in texts if isinstance(text, str) and IMPORT_PATH.fullmatch(text)]
 
     @cached_property
     def definitions(self) -> list[Definition]:
-        """Its classes and functions, inner ones too."""
+        """Its classes and functions, including inner ones."""
         return [node for node in ast.walk(self.tree) if isinstance(node, Definition)]
 
     def _docstring_lines(self) -> Iterator[int]:
-        """Yields the lines of bare strings: docstrings, of attributes too."""
+        """Yields the lines of bare strings: docstrings, including those of attributes."""
         for node in ast.walk(self.tree):
             if (
                 isinstance(node, ast.Expr)
@@ -113,8 +113,8 @@ class Class:
     """Size of a class.
 
     Attributes:
-        lines: Its own lines.
-        lines_with_bases: Its lines and those of its bases inside the package.
+        lines: The class's own lines.
+        lines_with_bases: Its lines and the lines of its bases inside the package.
         ancestors: The class and these bases, as `module.Name`.
     """
 
@@ -124,13 +124,13 @@ class Class:
 
 
 class House:
-    """All files of a revision of the package."""
+    """All files of the package at a revision."""
 
     def __init__(self, root: Path) -> None:
-        """Reads them.
+        """Reads the files.
 
         Args:
-            root: The folder that holds the package.
+            root: The folder that contains the package.
         """
         paths = {
             ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
@@ -147,14 +147,14 @@ class House:
             }
             for level in LEVELS
         }
-        """By level, what each module imports."""
+        """For each level, the imports of each module."""
 
     def algorithm(self, name: str) -> str:
         """Returns the module of an algorithm: a file of `algorithms/`, or of a family's folder there."""
         return max(module for module in self.modules if module.startswith(ALGORITHMS) and module.endswith(f".{name}"))
 
     def closure(self, start: str, level: str = "types") -> set[str]:
-        """Returns the names of a module and of all that it reaches.
+        """Returns the names of a module and of everything that it imports, directly or indirectly.
 
         Args:
             start: The module.
@@ -168,20 +168,20 @@ class House:
         return {name for name in found if self._is_counted(name)}
 
     def files(self) -> list[Module]:
-        """Returns the modules, and the packages' own files that hold more than a docstring."""
+        """Returns the modules, and the `__init__.py` files that contain more than a docstring."""
         return [module for name, module in self.modules.items() if self._is_counted(name)]
 
     def _is_counted(self, name: str) -> bool:
         return name not in self.packages or self.modules[name].num_code_lines > 0
 
     def cycles(self) -> list[list[str]]:
-        """Returns the sets of modules that import each other, directly or not."""
+        """Returns the sets of modules that import each other, directly or indirectly."""
         reached = {name: self.closure(name) for name in self.modules}
         groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in self.modules}
         return sorted(sorted(group) for group in groups if len(group) > 1)
 
     def inheritance(self) -> list[str]:
-        """Returns the longest chain of own classes that inherit from each other, the derived one first."""
+        """Returns the longest chain of the package's classes that inherit from each other, most derived class first."""
         bases = {
             node.name: [_last_name(base) for base in node.bases]
             for module in self.modules.values()
@@ -198,7 +198,7 @@ class House:
         return max(map(chain, bases), key=len)
 
     def complexities(self) -> dict[str, int]:
-        """Returns the complexity of each function, by its dotted name and line."""
+        """Returns the complexity of each function, by its dotted name and line number."""
         return {
             f"{module.name}:{node.lineno} {node.name}": complexity(node)
             for module in self.files()
@@ -208,7 +208,7 @@ class House:
 
     @cached_property
     def classes(self) -> dict[str, Class]:
-        """All classes by `module.Name`, inner ones too."""
+        """All classes by `module.Name`, including inner ones."""
         own = {
             f"{module.name}.{node.name}": (module.name, node)
             for module in self.modules.values()
@@ -236,7 +236,7 @@ class House:
         }
 
     def districts(self) -> dict[str, list[Module]]:
-        """Returns the modules of each folder of the package; those directly in it are under the package's name."""
+        """Returns the modules of each folder of the package; the package's name lists the modules outside folders."""
         found: dict[str, list[Module]] = {}
         for module in self.files():
             parts = module.name.split(".")
@@ -245,7 +245,7 @@ class House:
         return dict(sorted(found.items()))
 
     def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
-        """Yields what a module imports of the package, and at which level; a package around the module is there."""
+        """Yields a module's imports from the package, and their levels; packages around an imported module count."""
         for node, level in imports_of(module.tree, "module"):
             names = [alias.name for alias in node.names]
             if isinstance(node, ast.ImportFrom):
@@ -261,7 +261,7 @@ class House:
 
 
 def imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
-    """Yields the imports inside a node, each with its level: those of functions, and those for type checkers only."""
+    """Yields the imports inside a node with their levels, which differ in functions and under `TYPE_CHECKING`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, level
@@ -277,7 +277,7 @@ def imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.Imp
 
 
 def complexity(function: Function) -> int:
-    """Returns McCabe's complexity of a function, with boolean operators and comprehensions; inner functions count."""
+    """Returns McCabe's complexity of a function, counting boolean operators, comprehensions and inner functions."""
     branches = 0
     for node in ast.walk(function):
         if isinstance(node, ast.BoolOp):
@@ -290,7 +290,7 @@ def complexity(function: Function) -> int:
 
 
 def figures(house: House) -> dict[str, str]:
-    """Returns what is printed, by what it is."""
+    """Returns the figures to print, by description."""
     found = {}
     for algorithm in CLOSURES:
         for level, meaning in LEVELS.items():
@@ -359,7 +359,7 @@ def _longest(lengths: Mapping[str, int]) -> str:
 
 
 def _last_name(node: ast.expr) -> str:
-    """Returns the class's own name of a base as it is written: `Algorithm` of `rlrun.Algorithm[C]`."""
+    """Returns the unqualified class name in a base: `Algorithm` for `rlrun.Algorithm[C]`."""
     if isinstance(node, ast.Subscript):
         return _last_name(node.value)
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

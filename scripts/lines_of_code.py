@@ -1,14 +1,14 @@
-"""Counts each algorithm's own lines, here and in other libraries, for scripts/lines_of_code.md.
+"""Counts the lines of code of each algorithm, in rlrun and in other libraries, for scripts/lines_of_code.md.
 
-    python -m scripts.lines_of_code write                      # counts rlrun's again and writes the page's table
-    python -m scripts.lines_of_code others sb3 FOLDER          # counts another library's, from a folder of its sources
+    python -m scripts.lines_of_code write                      # counts rlrun's lines again and writes the page's table
+    python -m scripts.lines_of_code others sb3 FOLDER          # counts another library's lines, in its source folder
 
-Own lines are code lines of the files that only this algorithm imports, directly or not: those that it reaches and that
-no other algorithm reaches, except algorithms that build on it. All lines are those of the files that it reaches among
-the library's algorithms, which it may share with others of them; what trains all of them is in neither number. Code
-lines are neither blank nor only a comment or part of a docstring. Imports in functions count, and those for type
-checkers alone do not. Nothing is imported and nothing is fetched: counts of other libraries are kept in
-scripts/lines_of_code.yaml with their versions.
+An algorithm's own lines are the code lines of the files that only this algorithm imports, directly or indirectly: files
+that it reaches and that no other algorithm reaches, except for algorithms that build on it. "All lines" are those of
+all files that it reaches among the library's algorithms, including files that it shares with other algorithms. Neither
+number includes the code that trains all algorithms. Code lines exclude blank lines, comments and docstrings. Imports
+inside functions count; imports only for type checkers do not. The script imports and downloads nothing. The counts of
+other libraries are kept in scripts/lines_of_code.yaml, with the versions of the libraries.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PAGE = ROOT / "scripts" / "lines_of_code.md"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 _OBJECT = re.compile(r"(\w+(?:\.\w+)+):\w+")
-"""Import path of an object in a text, such as that of a worker class: an import when it is used."""
+"""An import path in a string, such as the path of a worker class; it counts as an import."""
 
 _OF_TENSORFLOW = ("_tf", "_tf_policy", "_tf_model")
-"""Ends of the names of RLlib's modules for TensorFlow, next to the same ones for torch."""
+"""Suffixes of RLlib's TensorFlow modules, which duplicate its torch modules."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Library:
     """A library and its algorithms.
 
     Attributes:
-        title: Its name in the table.
-        package: Its package.
-        algorithms: Entry module of each algorithm, by the name of rlrun; names with a `-` are of no other library.
-        holding: Pattern of modules that hold algorithms, and nothing that trains all of them.
-        alone: Whether each algorithm is one file that stands for itself.
+        title: The library's name in the table.
+        package: The package that contains its algorithms.
+        algorithms: The entry module of each algorithm, by rlrun's name; names with a `-` exist in no other library.
+        holding: Pattern of the modules that belong to algorithms, rather than to the code that trains all of them.
+        alone: Whether each algorithm is a single self-contained file.
     """
 
     title: str
@@ -142,7 +142,7 @@ class Sources:
     """All files of a library.
 
     Args:
-        root: The folder that holds its package.
+        root: The folder that contains the package.
         library: The library.
     """
 
@@ -160,13 +160,13 @@ class Sources:
         }
 
     def _has_later_step(self, module: str) -> bool:
-        """Whether a module's imports count: not those of the package as a whole and of a registry, which name all."""
+        """Whether to follow a module's imports; the package itself and a registry would lead to every algorithm."""
         of_all = module == self._library.package or module.endswith(".registry")
         return not of_all and not module.endswith(_OF_TENSORFLOW)
 
     @cached_property
     def _exports(self) -> dict[str, dict[str, str]]:
-        """By package, the module that each imported name comes from."""
+        """For each package, the modules that its imported names come from."""
         return {
             package: {
                 alias.asname or alias.name: self._source(package, node)
@@ -178,7 +178,7 @@ class Sources:
         }
 
     def counts(self) -> dict[str, list[int]]:
-        """Own lines and all lines of each algorithm that there is in this version."""
+        """Own lines and all lines of each algorithm that exists in this version."""
         entries = {name: entry for name, entry in self._library.algorithms.items() if entry in self._modules}
         reached = {name: {entry} if self._library.alone else self._closure(entry) for name, entry in entries.items()}
         found = {}
@@ -223,7 +223,7 @@ class Sources:
                     yield path[1]
 
     def _source(self, importer: str, node: ast.ImportFrom) -> str:
-        """Name of the module that is imported from, also where it is written with dots."""
+        """Name of the module in a `from` import, with relative imports resolved."""
         if not node.level:
             return node.module or ""
         parts = importer.split(".")
@@ -231,7 +231,7 @@ class Sources:
         return ".".join([*kept, *filter(None, [node.module])])
 
     def _origin(self, source: str, name: str) -> str | None:
-        """Module that a name comes from; None if it is not the library's."""
+        """Module that defines a name; None if it is not in the library."""
         if f"{source}.{name}" in self._modules:
             return f"{source}.{name}"
         while source in self._packages and name in self._exports[source] and self._exports[source][name] != source:
@@ -242,11 +242,11 @@ class Sources:
 
 
 def table(ours: Mapping[str, Sequence[int]], others: Mapping[str, Any]) -> str:
-    """The table of algorithms that rlrun and another library have, as Markdown.
+    """The table of the algorithms that both rlrun and another library have, as Markdown.
 
     Args:
-        ours: Own and all lines of rlrun's algorithms.
-        others: By library its version, and own and all lines of its algorithms.
+        ours: Own lines and all lines of rlrun's algorithms.
+        others: For each library, its version and the own lines and all lines of its algorithms.
     """
     libraries = [name for name in OTHERS if name in others]
     titles = [f"{OTHERS[name].title} {others[name]['version']}" for name in libraries]
@@ -265,7 +265,7 @@ def _cell(lines: Sequence[int]) -> str:
 
 
 def main() -> int:
-    """Counts, and writes the page's table or the counts of another library."""
+    """Counts, and writes the page's table or another library's counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("write")

@@ -1,10 +1,10 @@
-"""Measures what a training loads: the modules of the package after three iterations, an evaluation and a save.
+"""Lists the modules of rlrun that training loads: after three iterations, an evaluation and a save.
 
-    python -m scripts.loaded                       # the largest rooms of each training
-    python -m scripts.loaded ppo                   # its modules, their code lines, and who imported each first
+    python -m scripts.loaded                       # the largest rooms for each training
+    python -m scripts.loaded ppo                   # its modules, their code lines, and who imported each of them first
 
-Trainings run in fresh processes, and what is in `sys.modules` afterwards counts. So what a table names at run time is
-in it as well: laziness hides nothing.
+Each training runs in a fresh process, and every module in `sys.modules` afterwards counts. Modules that are imported
+lazily during the training are therefore included.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ for asked in json.loads(sys.argv[1]):
     os.write(1, json.dumps(found).encode() + b"\\n")
     os._exit(0)
 """
-"""Program that trains in a child for each of its arguments, which have the `algorithm`, its `config`, and the `env`."""
+"""Program that forks a child for each argument and trains in it; an argument has `algorithm`, `config` and `env`."""
 
 OFF_POLICY = {"learning_starts": 16, "min_env_steps_per_iteration": 32, "minibatch_size": 8}
 TRAININGS: dict[str, dict[str, Any]] = {
@@ -71,7 +71,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "sac": {"algorithm": "SAC", "env": "Pendulum-v1", "config": OFF_POLICY},
     "qmix": {"algorithm": "QMIX", "env": {"world": "rlrun.toys:TwoStepGame"}, "config": OFF_POLICY},
 }  # fmt: skip
-"""Trainings that are measured: those of the defaults, in sizes that take a second."""
+"""The trainings, with default settings, but so small that each takes a second."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Loaded:
 
 @cache
 def loaded_by(*names: str) -> dict[str, list[Loaded]]:
-    """Runs trainings in fresh processes, and returns the modules of the package that each loads, in their order.
+    """Runs trainings in fresh processes, and returns the modules of rlrun that each loads, in order of import.
 
     Args:
         names: Keys of `TRAININGS`.
@@ -111,7 +111,7 @@ def _code_lines_of(file: str) -> int:
 
 
 def by_room(modules: Sequence[Loaded]) -> dict[str, list[Loaded]]:
-    """Returns modules by room, the first three words of their names; rooms with most code lines come first."""
+    """Returns modules by room (the first three parts of their names); the rooms with the most code lines come first."""
     found: dict[str, list[Loaded]] = defaultdict(list)
     for module in modules:
         words = module.name.split(".")
@@ -120,12 +120,12 @@ def by_room(modules: Sequence[Loaded]) -> dict[str, list[Loaded]]:
 
 
 def code_lines(modules: Sequence[Loaded]) -> int:
-    """Returns the code lines of modules."""
+    """Returns the number of code lines in modules."""
     return sum(module.code_lines for module in modules)
 
 
 def main() -> int:
-    """Prints what trainings load."""
+    """Prints the modules that trainings load."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("training", nargs="?", choices=TRAININGS)
     asked = parser.parse_args().training

@@ -1,9 +1,9 @@
-"""Notebooks: runs those of docs/notebooks in one process, and writes their outputs into them.
+"""Runs the notebooks in docs/notebooks in one process, and writes their outputs into the files.
 
     python -m scripts.notebooks    # a few seconds; needs nbclient and ipykernel, which the extra `dev` includes
 
-Outputs are part of the files, so that readers and the documentation site see them without running anything. A test runs
-the notebooks as well, and compares the text of their outputs.
+The outputs are stored in the files so that readers and the documentation site see them without running anything. A test
+also runs the notebooks, and compares the text of their outputs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from nbformat import NotebookNode
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "notebooks"
 
 OPTIONS = ["--HistoryManager.enabled=False", "--IPKernelApp.log_level=ERROR"]
-"""Options of the kernel: cells do not enter the history in the user's home."""
+"""Options of the kernel: cells are not recorded in the history in the user's home folder."""
 
 
 def executed(paths: Sequence[Path]) -> list[NotebookNode]:
-    """Runs notebooks from top to bottom in one kernel, which forgets all names after each; returns them with outputs.
+    """Runs notebooks from top to bottom in one kernel, clearing its names after each; returns them with outputs.
 
     Args:
-        paths: Files of the notebooks.
+        paths: The notebook files.
 
     Raises:
         CellExecutionError: A cell raised an exception.
@@ -35,7 +35,7 @@ def executed(paths: Sequence[Path]) -> list[NotebookNode]:
 
 
 async def _executed(notebooks: list[NotebookNode]) -> list[NotebookNode]:
-    # Where the machine is busy, what a cell prints may come late, and in several messages.
+    # On a busy machine, the output of a cell may arrive late and in several messages.
     patience = {"startup_timeout": 300, "timeout": 300, "iopub_timeout": 60, "raise_on_iopub_timeout": True}
     client = NotebookClient(
         notebooks[0], extra_arguments=OPTIONS, coalesce_streams=True, record_timing=False, **patience

@@ -1,11 +1,11 @@
-"""Data sets of CartPole for the shipped offline specs, made by scripted policies from seeds.
+"""Generates the CartPole data sets for the shipped offline specs, with scripted policies and fixed seeds.
 
     python -m scripts.offline_sets configs/cartpole/data
 
-- `expert`: 5 episodes of a linear controller, which balances for all 500 steps.
-- `mixed`: 2 episodes of the same controller, of whose actions a fifth are random, and 80 of a policy that sees only on
-  which side the pole is, a tenth of whose actions are random. Most actions are of the second policy, which falls early.
-- `graded`: the same with 8 episodes of the controller, for a method that is asked for a return.
+- `expert`: 5 episodes of a linear controller, which balances the pole for all 500 steps.
+- `mixed`: 2 episodes of the same controller, with a fifth of the actions random, and 80 of a policy that sees only on
+  which side the pole is, with a tenth of the actions random. The second policy, which falls early, takes most actions.
+- `graded`: the same, but with 8 episodes of the controller, for a method that is conditioned on a return.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Script = Callable[[Observation], bool]
 
 
 def controller(seen: Observation) -> bool:
-    """Pushes towards where the pole falls; balances for good."""
+    """Pushes in the direction in which the pole is falling; balances it indefinitely."""
     return bool(seen @ np.array([0.05, 0.1, 1.0, 0.5]) > 0)
 
 
 def one_sided(seen: Observation) -> bool:
-    """Pushes to the side on which the pole is; falls after some 40 steps."""
+    """Pushes toward the side on which the pole is; the pole falls after about 40 steps."""
     return bool(seen[2] > 0)
 
 
 def episode(env: gymnasium.Env[Any, Any], script: Script, random_share: float, seed: int) -> dict[str, Any]:
-    """Plays one episode, and returns its columns; the seed decides about env and random actions."""
+    """Plays one episode and returns its columns; the seed determines the env and the random actions."""
     generator = np.random.default_rng(seed)
     seen, _ = env.reset(seed=seed)
     observations, steps, is_over = [seen], [], False
@@ -54,7 +54,7 @@ def episode(env: gymnasium.Env[Any, Any], script: Script, random_share: float, s
 
 
 def write(folder: Path, parts: list[tuple[Script, float, int]]) -> None:
-    """Writes a data set of some episodes of each script."""
+    """Writes a data set with the given number of episodes of each script."""
     env = gymnasium.make("CartPole-v1")
     shutil.rmtree(folder, ignore_errors=True)
     with SetWriter(folder, env.observation_space, env.action_space, about={"env": {"id": "CartPole-v1"}}) as writer:

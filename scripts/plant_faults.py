@@ -1,14 +1,14 @@
 """Plants mistakes in copies of rlrun, and records which tests and regression gates find them.
 
-    python -m scripts.plant_faults tests inverted_ratio         # the tests of the code that the mistake is in
-    python -m scripts.plant_faults regress --gate ppo_cartpole  # the gates in configs/regression/, on every mistake
-    python -m scripts.plant_faults unchanged --first 1000 --number 20  # the gates on other seeds, without any mistake
-    python -m scripts.plant_faults write                        # the tables in benchmarks/faults/code/README.md
+    python -m scripts.plant_faults tests inverted_ratio         # run the tests of the changed code
+    python -m scripts.plant_faults regress --gate ppo_cartpole  # run this gate of configs/regression/ on every mistake
+    python -m scripts.plant_faults unchanged --first 1000 --number 20  # run the gates on unchanged code, other seeds
+    python -m scripts.plant_faults write                        # write the tables in benchmarks/faults/code/README.md
 
-The mistakes are the entries of benchmarks/faults/code/*.yaml. Each replaces one line of a file (`old`, which occurs
-exactly once) by another (`new`), and names the `tests` of its code. Mistakes are planted in temporary copies, so the
-checkout is never changed. Results are kept in benchmarks/faults/code/records/: a new result of a mistake and gate
-replaces the old one, and unchanged seeds are added up.
+The mistakes are the entries of benchmarks/faults/code/*.yaml. Each entry replaces one line of a file (`old`, which must
+occur exactly once) with another (`new`), and names the `tests` of that code. Mistakes are planted in temporary copies,
+so the checkout is never changed. The results are kept in benchmarks/faults/code/records/: a new result of a mistake and
+gate replaces the old one, and the seeds of unchanged code accumulate.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Fault:
         file: The file, relative to the checkout.
         old: The text to replace, which occurs exactly once in the file.
         new: The text that replaces it.
-        tests: Tests of the code that the line is in: folders, files or single tests, relative to the checkout.
+        tests: Tests of the changed code: folders, files or single tests, relative to the checkout.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Fault:
     tests: tuple[str, ...]
 
     def planted(self, text: str) -> str:
-        """Returns the file's text with the mistake.
+        """Returns the file's text with the mistake planted.
 
         Raises:
             ValueError: The text to replace does not occur exactly once.
@@ -83,7 +83,7 @@ def read_faults(folder: Path = FAULTS) -> dict[str, Fault]:
 
 @contextmanager
 def copy_of_checkout(fault: Fault | None) -> Iterator[Path]:
-    """Copies the files that git knows to a temporary folder, with a mistake if one is given."""
+    """Copies the files that git tracks to a temporary folder, and plants the mistake if one is given."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -102,13 +102,13 @@ def copy_of_checkout(fault: Fault | None) -> Iterator[Path]:
 
 
 def run_in(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python in a copy of the checkout, which it imports rlrun from."""
+    """Runs Python in a copy of the checkout, from which it imports rlrun."""
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     return subprocess.run([sys.executable, *words], cwd=copy, env=environment, capture_output=True, text=True)
 
 
 def failing_tests(copy: Path, tests: Sequence[str]) -> list[str]:
-    """Runs tests in a copy of the checkout, and returns those that fail."""
+    """Runs tests in a copy of the checkout, and returns the tests that fail."""
     done = run_in(copy, "-m", "pytest", "-q", "-n0", "--tb=no", "-rfE", "-p", "no:cacheprovider", *tests)
     if done.returncode not in (0, 1, 2):
         raise RuntimeError(f"pytest ended with status {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -116,7 +116,7 @@ def failing_tests(copy: Path, tests: Sequence[str]) -> list[str]:
 
 
 def failures_in(report: str) -> list[str]:
-    """Returns the ids of the failed tests that the summary of pytest lists, without parameters, each once."""
+    """Returns the ids of the failed tests in pytest's summary, without parameters and duplicates."""
     return list(dict.fromkeys(re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+)", report, re.MULTILINE)))
 
 
@@ -139,7 +139,7 @@ def verdicts_of(copy: Path, specs: Sequence[Path], *settings: str) -> dict[str, 
 
 
 def record(name: str, found: Mapping[str, Any]) -> None:
-    """Adds results to the record of a mistake, or to that of unchanged code."""
+    """Adds results to the record of a mistake, or to the record of unchanged code."""
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{name}.json"
     path.write_text(json.dumps({**recorded(name), **found}, indent=1, sort_keys=True) + "\n")
@@ -152,7 +152,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def run_tests(faults: Sequence[Fault]) -> None:
-    """Records the tests that fail with each mistake, and pass without it; prints them, and the survivors at the end."""
+    """Records and prints the tests that each mistake makes fail; finally prints the mistakes that no test finds."""
     survivors = []
     for fault in faults:
         with copy_of_checkout(fault) as copy:
@@ -168,7 +168,7 @@ def run_tests(faults: Sequence[Fault]) -> None:
 
 
 def run_gates(faults: Sequence[Fault], specs: Sequence[Path]) -> None:
-    """Records whether each gate is red with each mistake, and prints it."""
+    """Records and prints whether each gate is red with each mistake."""
     for fault in faults:
         with copy_of_checkout(fault) as copy:
             verdicts = verdicts_of(copy, specs)
@@ -182,7 +182,7 @@ def run_gates(faults: Sequence[Fault], specs: Sequence[Path]) -> None:
 
 
 def run_unchanged(specs: Sequence[Path], seeds: Sequence[int]) -> None:
-    """Records which seeds pass each gate without a mistake."""
+    """Records which seeds pass each gate on unchanged code."""
     listed = f"seeds=[{', '.join(map(str, seeds))}]"
     with copy_of_checkout(None) as copy:
         for spec in specs:
@@ -204,7 +204,7 @@ def false_red(rate: float, seeds: int, passes: int) -> float:
 
 
 def lines_of_page() -> list[str]:
-    """Formats the records as Markdown: a table of each half of the mistakes, and one of the gates on unchanged code."""
+    """Formats the records as Markdown: a table for each half of the mistakes, and one for unchanged code."""
     faults, gates = read_faults(), quick_gates()
     lines = []
     for half in dict.fromkeys(fault.half for fault in faults.values()):
@@ -237,7 +237,7 @@ def quick_gates() -> list[Path]:
 
 
 def lines_of_half(half: str, faults: Sequence[Fault], gates: int) -> list[str]:
-    """Formats one half of the mistakes as Markdown: how many were found, and the table."""
+    """Formats one half of the mistakes as Markdown: how many were found, and a table."""
     red = sum(bool(red_gates(fault.name)) for fault in faults)
     tested = sum(bool(recorded(fault.name).get("tests")) for fault in faults)
     lines = [
@@ -258,23 +258,23 @@ def lines_of_half(half: str, faults: Sequence[Fault], gates: int) -> list[str]:
 
 
 def sentence(fault: Fault) -> str:
-    """Describes a mistake in a cell of a table."""
+    """Describes a mistake for a table cell."""
     return f"{fault.name.replace('_', ' ')}: {fault.why[0].lower()}{fault.why[1:].rstrip('.')}"
 
 
 def red_gates(name: str) -> list[str]:
-    """Returns the names of the gates that are red with a mistake, as recorded."""
+    """Returns the names of the gates that the record says are red with a mistake."""
     return [gate for gate, verdict in gates_of(name).items() if verdict["red"]]
 
 
 def gates_of(name: str) -> dict[str, Any]:
-    """Returns the recorded verdicts on a mistake, by gate; without gates that have been removed since."""
+    """Returns the recorded verdicts on a mistake, by gate, ignoring gates that no longer exist."""
     known = {path.stem for path in quick_gates()}
     return {gate: verdict for gate, verdict in recorded(name).get("gates", {}).items() if gate in known}
 
 
 def write_page() -> None:
-    """Writes the tables between the marks of the mistakes' README."""
+    """Writes the tables between the markers in the mistakes' README."""
     page = PAGE.read_text()
     before, after = page.partition(BEGIN)[0], page.partition(END)[2]
     PAGE.write_text("\n".join([f"{before}{BEGIN}", "", *lines_of_page(), "", f"{END}{after}"]))

@@ -1,11 +1,11 @@
-"""Builds the distributions of a release, and tries the wheel in an empty environment and folder.
+"""Builds the distributions of a release, and tries out the wheel in an empty environment and folder.
 
-    python -m scripts.release_check --dist dist    with all dependencies, as a user gets it; minutes
-    python -m scripts.release_check --extras       and with each extra alone; half an hour
+    python -m scripts.release_check --dist dist    with all dependencies, as a user installs it; minutes
+    python -m scripts.release_check --extras       and with each extra on its own; half an hour
 
-twine checks metadata and the rendering of the README. The wheel is built from the sdist, so that what the sdist lacks
-is missed. An environment with an extra takes all other packages from the environment of the plain wheel. The test of
-the wheel does the same with the dependencies of its own environment (`reuse`), in seconds.
+twine checks the metadata and the rendering of the README. The wheel is built from the sdist, so the check fails if the
+sdist lacks a file. An environment with an extra takes all other packages from the environment of the plain wheel. The
+test suite tests the wheel in the same way, with the dependencies of its own environment (`reuse`), in seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "rlrun", "configs", "docs", "examples")
-"""What distributions are made of; `rlrun/configs`, `rlrun/docs` and `rlrun/examples` are links to folders above."""
+"""Sources of the distributions; `rlrun/configs`, `rlrun/docs` and `rlrun/examples` are links to folders in the root."""
 
 COMMANDS = (
     "--version",
@@ -38,7 +38,7 @@ COMMANDS = (
     "report cartpole-ppo -o report.html",
     "train lab/room_awr.yaml --set stop.env_steps=500 --executor local",
 )
-"""Commands of rlrun that are tried in an empty folder, one after another."""
+"""Commands of rlrun to try in an empty folder, one after another."""
 
 _BUILD = "import sys; from setuptools import build_meta; getattr(build_meta, 'build_' + sys.argv[1])(sys.argv[2])"
 
@@ -85,8 +85,8 @@ def install(wheel: Path, place: Path, *, reuse: bool) -> Path:
 
     Args:
         wheel: The wheel.
-        place: Folder of the environment.
-        reuse: Whether to take the dependencies of this environment instead of installing them.
+        place: Folder for the environment.
+        reuse: Whether to use the dependencies of the current environment instead of installing them.
 
     Returns:
         The environment's Python.
@@ -117,10 +117,10 @@ def run_commands(python: Path, folder: Path, commands: Iterable[str] = COMMANDS)
     """Runs commands of rlrun in a folder.
 
     Returns:
-        What each printed on stdout.
+        The stdout of each command.
 
     Raises:
-        SystemExit: One failed; the message has what it printed.
+        SystemExit: A command failed; the message contains its output.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(("RLRUN_", "PYTHON"))}
     printed = {}
@@ -134,14 +134,14 @@ def run_commands(python: Path, folder: Path, commands: Iterable[str] = COMMANDS)
 
 
 def check_metadata(place: Path, distributions: Sequence[Path]) -> None:
-    """Checks metadata and README of distributions as the package index would.
+    """Checks the metadata and the README of distributions as the package index would.
 
     Args:
         place: Folder of the environment in which twine is installed.
         distributions: The sdist and the wheel.
 
     Raises:
-        SystemExit: twine has found a mistake, which it prints.
+        SystemExit: twine found a mistake, which it prints.
     """
     python = new_environment(place)
     subprocess.run([python, "-m", "pip", "install", "--quiet", "twine"], check=True)
@@ -150,7 +150,7 @@ def check_metadata(place: Path, distributions: Sequence[Path]) -> None:
 
 
 def extras(root: Path = ROOT) -> list[str]:
-    """Names of the extras of pyproject.toml, without that of developers."""
+    """Names of the extras in pyproject.toml, without the developers' extra."""
     declared = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     return [name for name in declared if name != "dev"]
 
@@ -161,8 +161,8 @@ def check_extra(wheel: Path, extra: str, place: Path, plain: Path) -> None:
     Args:
         wheel: The wheel.
         extra: Name of the extra.
-        place: Folder of the new environment.
-        plain: Folder of the environment with the plain wheel, whose packages are visible in the new one.
+        place: Folder for the new environment.
+        plain: Folder of the environment with the plain wheel; the new environment can also import its packages.
 
     Raises:
         SystemExit: Modules of the extra are missing.
@@ -178,10 +178,10 @@ def check_extra(wheel: Path, extra: str, place: Path, plain: Path) -> None:
 
 
 def demand_tag(tag: str, root: Path = ROOT) -> None:
-    """Checks that a tag names the version of pyproject.toml, the one place where it is written.
+    """Checks that a tag matches the version in pyproject.toml, the only place where the version is written.
 
     Raises:
-        SystemExit: It names another.
+        SystemExit: The tag names another version.
     """
     version = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     if tag != f"v{version}":
@@ -189,7 +189,7 @@ def demand_tag(tag: str, root: Path = ROOT) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Builds, installs and tries a release."""
+    """Builds, installs and tries out a release."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="folder of the distributions (dist)")
     parser.add_argument("--tag", help="the release's tag, which must name the version in pyproject.toml")

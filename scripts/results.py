@@ -1,14 +1,15 @@
-"""Trains every shipped spec that says what it must reach, on seeds that nobody tuned on, and writes the tables.
+"""Trains all shipped specs that have targets, on seeds that were not used for tuning, and writes the tables.
 
-    python -m scripts.results train                       # what is not recorded yet, spec after spec; hours
+    python -m scripts.results train                       # everything without a record, one spec after another; hours
     python -m scripts.results train configs/cartpole/ppo.yaml --seeds 3
     python -m scripts.results write                       # docs/results.md from the records
 
-A record is one seed of one experiment: what its last policy reached (or the mean of its last evaluations, where the
-spec says so), its curve, its seconds, and the commit. Records are kept in docs/results/learning.jsonl. One is trained
-anew once the spec has changed. Once the code that trains has, a spec's first seed is: where it comes out as it was, to
-the last digit, the others stand. A call that was interrupted goes on where it was. Settings are tuned on seeds from 100
-on, so seeds 0 to 9 are nobody's; 0 to 4 where a seed takes over five minutes.
+A record holds one seed of one experiment: the score of the last policy (or the mean of the last evaluations, if the
+spec says so), the curve, the time in seconds, and the commit. Records are kept in docs/results/learning.jsonl. If a
+spec changes, all of its seeds are trained again. If the training code changes, only the first seed is trained again; if
+its numbers match the old record to the last digit, the records of the other seeds stay valid. You can interrupt the
+script and run it again; it skips the seeds that have records. Settings are tuned on seeds from 100 on, and results are
+measured on seeds 0 to 9, or 0 to 4 if a seed takes more than five minutes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning:
 PUBLISHED_BEGIN, PUBLISHED_END = "<!-- published: written by scripts/results.py -->", "<!-- published: end -->"
 
 MANY, FEW = 10, 5
-"""Seeds of a spec, and of one whose seeds take over `LONG_S`."""
+"""Seeds per spec, and seeds per spec whose seeds take longer than `LONG_S`."""
 LONG_S = 300.0
 
 FLOOR = re.compile(r",? *regression_floor: [-0-9.e+]+")
@@ -55,7 +56,7 @@ EXPECT = re.compile(r"^( +expect: \{[^}\n]*)\}", re.MULTILINE)
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVE_POINTS = 16
 FEWEST_SEEDS = 3
-"""Seeds below which a row carries a mark."""
+"""Rows with fewer seeds are marked."""
 
 NO_NUMBERS = (
     "cli",
@@ -69,7 +70,7 @@ NO_NUMBERS = (
     "experiments/runs",
     "engine/messages",
 )
-"""What lies above the training of one trial, or only words messages: no number of a curve is made there."""
+"""Folders that cannot change the numbers of a curve: they surround the training of a trial, or only word messages."""
 
 Record = dict[str, Any]
 
@@ -93,13 +94,13 @@ def main() -> int:
 
 
 def specs_that_expect() -> list[Path]:
-    """Returns the shipped specs that say what they must reach, in the order of their paths."""
+    """Returns the shipped specs that have targets, sorted by path."""
     found = sorted((ROOT / "configs").glob("*/*.yaml"))
     return [path for path in found if re.search(r"^ +expect:", path.read_text(), re.MULTILINE)]
 
 
 def train(specs: Sequence[Path], seeds: int | None) -> int:
-    """Trains the seeds of specs that are not recorded for the present code; returns 1 if one failed."""
+    """Trains the seeds of specs that have no record for the current code; returns 1 if one failed."""
     failed = 0
     for spec in specs:
         key, seed = key_of(spec), 0
@@ -118,17 +119,17 @@ def train(specs: Sequence[Path], seeds: int | None) -> int:
 
 
 def number_of_seeds(spec: Path, key: Mapping[str, str]) -> int:
-    """Returns how many seeds a spec is measured on, by what its recorded ones took."""
+    """Returns the number of seeds for a spec, based on how long its recorded seeds took."""
     return FEW if any(record["seconds"] > LONG_S for record in recorded(spec, key)) else MANY
 
 
 def confirm(former: list[Record], new: Sequence[Record], key: Mapping[str, str]) -> None:
-    """Takes a spec's records of other code for those of the present code if a seed has come out as it was in them.
+    """Keeps a spec's records from older code if a seed trained with the current code has reproduced its old record.
 
     Args:
-        former: The spec's records of before; emptied, as one seed decides.
-        new: The records of the seed that was trained anew.
-        key: What they were trained with.
+        former: The spec's older records; cleared, because one seed decides.
+        new: The records of the seed that was trained again.
+        key: The digests that the new records were made with.
     """
     numbers = ("experiment", "seed", "metric", "value", ENV_STEPS, SGD_STEPS, "curve")
     same = [
@@ -142,7 +143,7 @@ def confirm(former: list[Record], new: Sequence[Record], key: Mapping[str, str])
 
 
 def keep(spec: Path, seed: int, key: Mapping[str, str]) -> list[Record]:
-    """Trains one seed of a spec and adds its records, one for each experiment in it; returns them."""
+    """Trains one seed of a spec and adds its records, one for each experiment and target; returns them."""
     commit = described_commit()
     experiments = load_experiments([spec], [f"seeds=[{seed}]", "expect.seeds=null", "expect.passes=1"])
     records = []
@@ -159,7 +160,7 @@ def keep(spec: Path, seed: int, key: Mapping[str, str]) -> list[Record]:
 
 
 def measurements(case: Case) -> list[Record]:
-    """Returns what records hold of a case, one for each metric that is expected: its value, and its curve."""
+    """Returns the measured part of a case's records, one for each target: value, curve and time."""
     if case.error:
         raise RlrunError(case.error)
     rows = read_results(case.directory)
@@ -185,7 +186,7 @@ def measurements(case: Case) -> list[Record]:
 
 
 def read_records() -> list[Record]:
-    """Returns all records, the newest of each metric of an experiment's seed."""
+    """Returns all records; for each metric of a seed, only the newest one."""
     if not RECORDS.exists():
         return []
     found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
@@ -194,12 +195,12 @@ def read_records() -> list[Record]:
 
 
 def records_of(spec: Path) -> list[Record]:
-    """Returns the records of a spec, the newest of each metric of an experiment's seed."""
+    """Returns the records of a spec; for each metric of a seed, only the newest one."""
     return [record for record in read_records() if record["spec"] == str(spec.relative_to(ROOT))]
 
 
 def recorded(spec: Path, key: Mapping[str, str]) -> list[Record]:
-    """Returns the records of a spec that belong to a key."""
+    """Returns the records of a spec that match a key."""
     return [record for record in records_of(spec) if belongs(record, key)]
 
 
@@ -209,14 +210,14 @@ def belongs(record: Record, key: Mapping[str, str]) -> bool:
 
 
 def add(records: Sequence[Record]) -> None:
-    """Adds records; they count in the place of older ones of the same seeds."""
+    """Adds records; they replace older ones of the same seeds."""
     RECORDS.parent.mkdir(parents=True, exist_ok=True)
     with RECORDS.open("a") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
 
 
 def key_of(spec: Path) -> dict[str, str]:
-    """Returns digests of what a result depends on: the spec except for its comments and floor, and the code that trains."""
+    """Returns digests of what a result depends on: the spec without its comments and floor, and the training code."""
     code = hashlib.sha256()
     package = ROOT / "rlrun"
     for path in sorted(package.rglob("*.py")):
@@ -227,7 +228,7 @@ def key_of(spec: Path) -> dict[str, str]:
 
 
 def described_commit() -> str:
-    """Returns the commit of the working tree, with a mark if its code or specs hold changes."""
+    """Returns the current commit, with a suffix if the code or the specs have uncommitted changes."""
     git = ["git", "-C", str(ROOT)]
     words = [*git, "rev-parse", "--short=7", "HEAD"]
     commit = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
@@ -239,23 +240,23 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes the tables between the page's marks, and floors into the specs.
+    """Writes the tables between the markers of the page, and the regression floors into the specs.
 
     Args:
-        records: What was measured.
+        records: The measurements.
     """
     PAGE.write_text(between(PAGE.read_text(), BEGIN, END, table(records)))
     figures = yaml.safe_load(PUBLISHED.read_text())
     PAGE.write_text(between(PAGE.read_text(), PUBLISHED_BEGIN, PUBLISHED_END, published_table(figures, records)))
     for (spec, experiment, _), seeds in by_metric(records).items():
         if sum(key[:2] == (spec, experiment) for key in by_metric(records)) > 1:
-            continue  # a floor is of one metric
+            continue  # a floor applies to a single metric
         found = bootstrapped(iqm, [[record["value"] for record in seeds]])
         publish_floor(ROOT / spec, f"{found.low:.{digits_of(seeds[0])}f}")
 
 
 def between(page: str, begin: str, end: str, text: str) -> str:
-    """Returns a page with another text between two marks."""
+    """Returns a page with the text between two markers replaced."""
     before, _, rest = page.partition(begin)
     _, found, after = rest.partition(end)
     if not found:
@@ -264,21 +265,21 @@ def between(page: str, begin: str, end: str, text: str) -> str:
 
 
 def publish_floor(spec: Path, floor: str) -> None:
-    """Writes the lower end of the interval into a spec of one experiment; its gate stays as it is."""
+    """Writes the lower end of the interval into a spec with one experiment; the target stays unchanged."""
     text = FLOOR.sub("", spec.read_text())
     if len(EXPECT.findall(text)) == 1:
         spec.write_text(EXPECT.sub(rf"\1, regression_floor: {floor}}}", text))
 
 
 def digits_of(record: Record) -> int:
-    """Returns how many digits of a record's metric are shown after the point."""
+    """Returns the number of decimal places for a record's metric."""
     if record["metric"].endswith(("_rate", "exploitability")):
         return 3
     return 2 if abs(record["expected"]) < 1 else 1
 
 
 def table(records: Sequence[Record]) -> str:
-    """Lays records out, a row for each metric of an experiment."""
+    """Formats records as a table, with a row for each metric of an experiment."""
     rows = [
         "| spec | target | IQM [95% interval] | worst seed | seeds | s each | curve | commit |",
         "| -- | -- | -- | -- | -- | -- | -- | -- |",
@@ -289,7 +290,7 @@ def table(records: Sequence[Record]) -> str:
 
 
 def row(spec: str, seeds: Sequence[Record]) -> str:
-    """Returns the row of an experiment's metric: a gate holds if the lower end of the interval reaches it."""
+    """Returns the row for a metric of an experiment; the gate holds if the lower end of the interval reaches it."""
     values = [record["value"] for record in seeds]
     found = bootstrapped(iqm, [values])
     least = seeds[0]["expected"]
@@ -311,7 +312,7 @@ def row(spec: str, seeds: Sequence[Record]) -> str:
 
 
 def marked(seeds: int) -> str:
-    """Returns a number of seeds, with a mark if there are few.
+    """Returns the number of seeds, with a mark if it is small.
 
     Examples:
         >>> marked(5), marked(2)
@@ -321,13 +322,13 @@ def marked(seeds: int) -> str:
 
 
 def not_measured(names: Sequence[str]) -> list[str]:
-    """Returns the lines below a table that name what it leaves out, as nothing is recorded of it."""
+    """Returns the lines below a table that name the entries without records."""
     text = ", ".join(f"`{name}`" for name in dict.fromkeys(names))
     return ["", fill(f"Not measured yet: {text}.", 120, break_on_hyphens=False)] if names else []
 
 
 def published_table(figures: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> str:
-    """Lays published figures out next to what rlrun's specs reached in as many env steps, and names those without."""
+    """Formats published figures next to rlrun's results after the same number of env steps, and names those without."""
     rows = [
         "| spec | env steps | source | its env | its seeds | its mean [95% interval] | our env | our seeds | "
         "our IQM [95% interval] | intervals |",
@@ -340,13 +341,13 @@ def published_table(figures: Sequence[Mapping[str, Any]], records: Sequence[Reco
 
 
 def published_row(figure: Mapping[str, Any], records: Sequence[Record]) -> str:
-    """Returns the row of a published figure.
+    """Returns the row for a published figure.
 
-    The source's interval is Student's, of a mean over its seeds; one run has none.
+    The published interval is a Student's t interval of the mean over its seeds; a single run has none.
 
     Args:
         figure: The spec, env steps, source and env of a figure, and its mean, standard deviation and seeds.
-        records: What was measured.
+        records: rlrun's measurements.
     """
     (entry,) = yaml.safe_load((ROOT / figure["spec"]).read_text()).values()
     mean, seeds = figure["mean"], figure["seeds"]
@@ -367,7 +368,7 @@ def published_row(figure: Mapping[str, Any], records: Sequence[Record]) -> str:
 
 
 def sparkline(seeds: Sequence[Record]) -> str:
-    """Returns the mean curve of an experiment's seeds as a line of blocks, from its least to its largest value."""
+    """Returns the mean curve over an experiment's seeds as a line of blocks, scaled from minimum to maximum."""
     if not all(record["curve"] for record in seeds):
         return ""
     end = min(record["curve"][-1][0] for record in seeds)
@@ -379,7 +380,7 @@ def sparkline(seeds: Sequence[Record]) -> str:
 
 
 def by_metric(records: Sequence[Record]) -> Mapping[tuple[str, str, str], list[Record]]:
-    """Groups records by spec, experiment and metric, in order of specs and seeds."""
+    """Groups records by spec, experiment and metric, sorted by spec and seed."""
     found: dict[tuple[str, str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: (record["spec"], record["experiment"], record["seed"])):
         found.setdefault((record["spec"], record["experiment"], record["metric"]), []).append(record)

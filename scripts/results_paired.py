@@ -1,16 +1,17 @@
-"""Trains shipped specs beside Stable-Baselines3, on the same seeds and budgets: does rlrun learn as well?
+"""Trains with rlrun and with Stable-Baselines3, on the same seeds and budgets, to check whether rlrun learns as well.
 
-    python -m scripts.results_paired                       # what is not recorded yet, pair after pair; hours
+    python -m scripts.results_paired                       # everything without a record, one pair after another; hours
     python -m scripts.results_paired pendulum-sac --seeds 3
 
-`results_paired.yaml` holds pairs whose sides have settings that were tuned for them, or, where the file says so, the
-same ones; `results_defaults.yaml` holds pairs with default settings, and algorithms that only rlrun has. Sides have one
-thread and the env slots that their settings say; the likeliest actions of the last policy are evaluated on 100
-episodes, which begin in the same states on both sides. Records are kept in docs/results/paired.jsonl; a side is trained
-anew once its settings have changed. Once the code that trains has, our first seed is: where its last weights are what
-they were, the others stand. At the end the tables are written into docs/results.md.
+In `results_paired.yaml`, each side of a pair has settings that were tuned for it or, where the file says so, both sides
+have the same settings. `results_defaults.yaml` contains pairs with default settings, and algorithms that only rlrun
+has. Each side uses one thread, and as many env slots as its settings say. The last policy is evaluated with the most
+likely actions in 100 episodes, which start in the same states on both sides. Records are kept in
+docs/results/paired.jsonl. If a side's settings change, it is trained again. If rlrun's training code changes, only its
+first seed is trained again; if the final weights match the old record, the records of the other seeds stay valid. At
+the end, the tables are written to docs/results.md.
 
-Stable-Baselines3 gets a venv of its own under `.bench/`, with the torch, gymnasium and NumPy that rlrun runs with.
+Stable-Baselines3 gets its own venv under `.bench/`, with rlrun's versions of torch, gymnasium and NumPy.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ MARKS = {
     TUNED: ("<!-- paired: written by scripts/results_paired.py -->", "<!-- paired: end -->"),
     DEFAULTS: ("<!-- defaults: written by scripts/results_paired.py -->", "<!-- defaults: end -->"),
 }
-"""The marks of the page between which the pairs of a file are."""
+"""The markers in the page that enclose the tables, by file of pairs."""
 SEEDS = 5
 EPISODES = 100
 ENVS_EVALUATED = 8
-EVALUATION = "8 envs seeded once"  # how our last policy is evaluated: another way is another record
+EVALUATION = "8 envs seeded once"  # how rlrun's last policy is evaluated; changing it invalidates the records
 TIMEOUT_S = 7200.0
 
 Pair = dict[str, Any]
@@ -52,7 +53,7 @@ Record = dict[str, Any]
 
 
 def main() -> int:
-    """Trains what is not recorded, and writes the table; returns 1 if a side failed."""
+    """Trains everything without a record, and writes the tables; returns 1 if a side failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs", nargs="*", help="by default all")
     parser.add_argument("--seeds", type=int, help=f"seeds of each; by default {SEEDS}, or what the pair says")
@@ -71,12 +72,12 @@ def main() -> int:
 
 
 def read_pairs(*files: Path) -> dict[str, Pair]:
-    """Returns the pairs of files by name."""
+    """Returns the pairs in the files, by name."""
     return {name: pair for file in files for name, pair in yaml.safe_load(file.read_text()).items()}
 
 
 def train(name: str, pair: Pair, seeds: int) -> int:
-    """Trains both sides of a pair on the seeds that are not recorded; returns 1 if one failed."""
+    """Trains both sides of a pair on the seeds without records; returns 1 if one failed."""
     ours = [sys.executable, "-m", "scripts.results_paired", "--ours"]
     sides = {"rlrun": ours}
     if "sb3" in pair:
@@ -115,7 +116,7 @@ def train(name: str, pair: Pair, seeds: int) -> int:
 
 
 def confirmed(former: Sequence[Record], record: Record) -> list[Record]:
-    """Returns the records of other code that stand, as a seed has the weights that it had in them."""
+    """Returns the records from older code that stay valid because a seed has reproduced its old weights."""
     same = [other for other in former if other["settings"] == record["settings"]]
     if any(other["code"] == record["code"] for other in same) or record not in [
         {**other, **{name: record[name] for name in ("seconds", "version", "code")}} for other in same
@@ -125,7 +126,7 @@ def confirmed(former: Sequence[Record], record: Record) -> list[Record]:
 
 
 def trained(work: Pair) -> Record:
-    """Trains rlrun's side in this process for the budget, and evaluates the likeliest actions.
+    """Trains rlrun's side in this process for the budget, and evaluates the most likely actions.
 
     Returns:
         The mean return, and a digest of the weights.
@@ -149,16 +150,16 @@ def trained(work: Pair) -> Record:
 
 
 def mean_return(training: Training, env: str | dict[str, Any], episodes: int, seed: int) -> float:
-    """Evaluates the likeliest actions from the states that Stable-Baselines3's `evaluate_policy` begins in.
+    """Evaluates the most likely actions, starting in the same states as Stable-Baselines3's `evaluate_policy`.
 
-    It seeds its envs once, and not again at later episodes. Start states weigh more than policies do: on Pendulum the
-    mean over 100 episodes of one policy lies between -130 and -165, by their seed.
+    `evaluate_policy` seeds its envs once, not for each episode. Start states matter more than the policy: on Pendulum,
+    the mean of one policy over 100 episodes lies between -130 and -165, depending on the seed.
 
     Args:
-        training: Whose policy is evaluated.
+        training: The training whose policy is evaluated.
         env: The pair's env.
-        episodes: How many, shared among 8 envs as there.
-        seed: Seed of the first env; the others follow.
+        episodes: Number of episodes, split among 8 envs as in `evaluate_policy`.
+        seed: Seed of the first env; the other envs use the seeds that follow.
     """
     name, kwargs = (env, {}) if isinstance(env, str) else (env["id"], env.get("kwargs", {}))
     returns = []
@@ -176,7 +177,7 @@ def mean_return(training: Training, env: str | dict[str, Any], episodes: int, se
 
 
 def digests(name: str, pair: Pair, side: str) -> dict[str, str]:
-    """Returns what a side's record depends on, as digests: its settings, and of ours the code that trains."""
+    """Returns digests of what a side's record depends on: its settings and, for rlrun, the training code."""
     told = json.dumps([name, pair["env"], pair["env_steps"], pair[side], PEER if side == "sb3" else EVALUATION])
     if side == "rlrun" and isinstance(pair["rlrun"], str):
         told += key_of(ROOT / pair["rlrun"])["settings"]
@@ -185,7 +186,7 @@ def digests(name: str, pair: Pair, side: str) -> dict[str, str]:
 
 
 def recorded(name: str, side: str) -> list[Record]:
-    """Returns the records of one side of a pair, the newest of each seed."""
+    """Returns the records of one side of a pair, the newest one for each seed."""
     if not RECORDS.exists():
         return []
     found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
@@ -194,13 +195,13 @@ def recorded(name: str, side: str) -> list[Record]:
 
 
 def write() -> None:
-    """Writes the tables between the page's marks."""
+    """Writes the tables between the markers of the page."""
     for file, (begin, end) in MARKS.items():
         PAGE.write_text(between(PAGE.read_text(), begin, end, table(read_pairs(file))))
 
 
 def table(pairs: Mapping[str, Pair]) -> str:
-    """Lays measured pairs out, and names the others."""
+    """Formats measured pairs as a table, and names the others."""
     measured = {name: pair for name, pair in pairs.items() if any(recorded(name, side) for side in ("sb3", "rlrun"))}
     rows = [
         "| pair | env steps | Stable-Baselines3 | rlrun | P(rlrun above) | verdict | seeds | s each | commit |",
@@ -211,7 +212,7 @@ def table(pairs: Mapping[str, Pair]) -> str:
 
 
 def row(name: str, pair: Pair) -> str:
-    """Returns a pair's row: what both sides reach, and how often a seed of ours is above one of theirs."""
+    """Returns a pair's row: the scores of both sides, and how often a seed of rlrun beats one of Stable-Baselines3."""
     sides = {side: recorded(name, side) for side in ("sb3", "rlrun") if side in pair}
     values = {side: [record["value"] for record in records] for side, records in sides.items()}
     above, verdict = "", ""
@@ -229,7 +230,7 @@ def row(name: str, pair: Pair) -> str:
 
 
 def reached(values: Sequence[float] | None) -> str:
-    """Returns what the seeds of a side reached; None is a side without the algorithm."""
+    """Formats the scores of a side's seeds; None means that the side lacks the algorithm."""
     if not values:
         return "not measured" if values is not None else "has no such algorithm"
     found = bootstrapped(iqm, [values])
@@ -237,7 +238,7 @@ def reached(values: Sequence[float] | None) -> str:
 
 
 def median_s(records: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the median seconds of a side's seeds, as a text."""
+    """Returns the median seconds of a side's seeds, as text."""
     seconds = sorted(record["seconds"] for record in records)
     return f"{seconds[len(seconds) // 2]:.0f}" if seconds else "-"
 

@@ -1,4 +1,4 @@
-"""Trains Stable-Baselines3 for `results_paired.py`, which starts it in a venv of its own."""
+"""Trains with Stable-Baselines3 for `results_paired.py`, which runs it in a separate venv."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 
 def main() -> None:
-    """Trains what the first argument says, and prints the mean return of the last policy."""
+    """Trains as the first argument specifies, and prints the mean return of the last policy."""
     torch.set_num_threads(1)
     print(json.dumps({"value": trained(json.loads(sys.argv[1]))}))
 
 
 def trained(work: dict[str, Any]) -> float:
-    """Trains for the budget, and evaluates the likeliest actions.
+    """Trains for the budget, and evaluates the most likely actions.
 
     Args:
-        work: The pair's `env`, `env_steps` and `sb3`, a `seed`, and how many `episodes` are evaluated.
+        work: The pair's `env`, `env_steps` and `sb3` settings, a `seed`, and the number of evaluation `episodes`.
     """
     settings = dict(work["sb3"])
     name = settings.pop("algorithm")
@@ -54,13 +54,13 @@ def trained(work: dict[str, Any]) -> float:
 
 
 def world(env: str | dict[str, Any], num_envs: int, seed: int) -> VecEnv:
-    """Makes envs side by side."""
+    """Makes a vector env."""
     name, kwargs = (env, {}) if isinstance(env, str) else (env["id"], env.get("kwargs", {}))
     return make_vec_env(lambda: gymnasium.make(name, **kwargs), n_envs=num_envs, seed=seed)
 
 
 def scheduled(value: Any) -> Any:
-    """Returns a setting as Stable-Baselines3 takes it: `lin_x` falls from x to 0 over the run."""
+    """Returns a setting in the form Stable-Baselines3 expects: `lin_x` falls from x to 0 over the run."""
     if isinstance(value, str) and value.startswith("lin_"):
         first = float(value.removeprefix("lin_"))
         falling: Callable[[float], float] = lambda left: left * first  # noqa: E731

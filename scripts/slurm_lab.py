@@ -5,9 +5,9 @@
     python -m scripts.slurm_lab status FOLDER
     python -m scripts.slurm_lab stop FOLDER
 
-It needs root and Debian's packages: apt-get install --no-install-recommends slurmctld slurmd slurm-client munge.
-Everything that Slurm writes is in FOLDER: configuration, key, logs, state. Labs in other folders, and a Slurm of the
-system, are not touched. A requeued job waits for six seconds instead of Slurm's two minutes.
+It needs root and these Debian packages: apt-get install --no-install-recommends slurmctld slurmd slurm-client munge.
+Slurm writes everything (configuration, key, logs, state) to FOLDER. Labs in other folders and the system's own Slurm
+are not affected. A requeued job waits for six seconds instead of Slurm's two minutes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROGRAMS = {
     "sbatch": "slurm-client",
     "scontrol": "slurm-client",
 }
-"""Program -> Debian's package that has it."""
+"""Program -> the Debian package that contains it."""
 
 PATIENCE_S = 120.0
 """Timeout in seconds for a daemon's start or end on a busy machine."""
@@ -40,8 +40,8 @@ PATIENCE_S = 120.0
 LOOK_EVERY_S = 0.2
 """Seconds between two checks."""
 
-# cred_expire is also the delay of requeued jobs; Slurm ignores values below 5. All nodes are on this host, so their
-# ports and the %n in their files tell them apart.
+# cred_expire also delays requeued jobs; Slurm ignores values below 5. All nodes run on this host, so each gets its own
+# port, and its own files through %n.
 CONFIGURATION = """\
 ClusterName=lab
 SlurmctldHost={host}(127.0.0.1)
@@ -75,7 +75,7 @@ PartitionName=lab Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def missing() -> str:
-    """Says what this machine lacks for a lab; "" if nothing."""
+    """Lists what this machine lacks for a lab; "" if nothing."""
     packages = sorted({package for program, package in PROGRAMS.items() if _program(program) is None})
     if packages:
         return f"Slurm is not installed: apt-get install --no-install-recommends {' '.join(packages)}"
@@ -95,7 +95,7 @@ class SlurmLab:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables of this process with which Slurm's commands reach the lab."""
+        """Environment variables for this process, with which Slurm's commands reach the lab."""
         return {**os.environ, "SLURM_CONF": str(self.configuration)}
 
     @property
@@ -109,11 +109,11 @@ class SlurmLab:
 
         Args:
             nodes: Number of nodes.
-            cpus: CPUs of each node, which share this machine's cores.
+            cpus: CPUs of each node; the nodes share this machine's cores.
 
         Raises:
             RuntimeError: A daemon did not start, or this machine lacks something.
-            FileExistsError: The folder has files.
+            FileExistsError: The folder is not empty.
         """
         if lacks := missing():
             raise RuntimeError(lacks)
@@ -140,7 +140,7 @@ class SlurmLab:
             raise
 
     def start_node(self, node: str) -> None:
-        """Starts a node's slurmd; the node returns to service by itself."""
+        """Starts a node's slurmd; the node returns to service on its own."""
         self._run("slurmd", "-N", node)
 
     def kill_node(self, node: str) -> None:
@@ -150,12 +150,12 @@ class SlurmLab:
                 os.kill(pid, signal.SIGKILL)
 
     def states(self) -> dict[str, str]:
-        """State of each node, such as "idle" or "down"; "*" at the end means that it does not respond."""
+        """State of each node, such as "idle" or "down"; a "*" at the end means that the node does not respond."""
         lines = self.command("sinfo", "--Node", "--noheader", "--format=%N %t").splitlines()
         return dict(line.split() for line in lines)
 
     def command(self, program: str, *arguments: str) -> str:
-        """Runs a command of Slurm's and returns its output.
+        """Runs a Slurm command and returns its output.
 
         Raises:
             RuntimeError: The command failed.
@@ -167,13 +167,13 @@ class SlurmLab:
         return int((self.folder / f"{node}.pid").read_text())
 
     def processes(self, node: str) -> list[int]:
-        """Process ids of a node: its slurmd, and everything that its jobs have started there."""
+        """Process ids of a node: its slurmd, and everything that its jobs have started."""
         marks = (f"SLURM_CONF={self.configuration}", f"SLURMD_NODENAME={node}")
         found = {pid for pid in _pids() if all(mark in _environ(pid) for mark in marks)} | set(self._with_log_of(node))
         return sorted(found | _descendants(found))
 
     def stop(self) -> None:
-        """Cancels all jobs, and ends all daemons and what jobs have left running."""
+        """Cancels all jobs, and ends all daemons and any processes that jobs have left running."""
         with suppress(RuntimeError, subprocess.TimeoutExpired):  # the controller may have been killed
             self.command("scancel", "--partition=lab")
             self.wait_for(lambda: not self.command("squeue", "--noheader"), "jobs do not end")
@@ -192,11 +192,11 @@ class SlurmLab:
 
         Args:
             condition: The condition.
-            otherwise: What the error says.
+            otherwise: Message of the error.
             within_s: Timeout in seconds.
 
         Raises:
-            RuntimeError: The timeout is over.
+            RuntimeError: The condition is still false after the timeout.
         """
         end = time.monotonic() + within_s
         while not condition():
@@ -205,7 +205,7 @@ class SlurmLab:
             time.sleep(LOOK_EVERY_S)
 
     def _start_daemons(self) -> None:
-        # --force: munged otherwise insists on a folder that every user can enter.
+        # Without --force, munged insists on a folder that every user can enter.
         own = {"socket": "socket", "key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
         self._run("munged", "--force", *(f"--{option}={self.folder}/munge.{end}" for option, end in own.items()))
         self._run("slurmctld")
@@ -228,7 +228,7 @@ class SlurmLab:
         return done.stdout
 
     def _with_log_of(self, node: str) -> list[int]:
-        """Processes that write a node's log: its slurmd and slurmstepd, whose titles replace their environments."""
+        """Processes that write a node's log: slurmd and slurmstepd, whose titles overwrite their environments."""
         log = str(self.folder / f"{node}.log")
         return [pid for pid in _pids() if _comm(pid) in ("slurmd", "slurmstepd") and log in _open_files(pid)]
 

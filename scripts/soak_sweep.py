@@ -1,13 +1,13 @@
-"""Runs a long sweep of many short trials and measures whether its processes grow.
+"""Runs a long sweep of many short trials, and measures whether the memory of its processes grows.
 
     python -m scripts.soak_sweep [--minutes 120] [--warm-up 15] [--trial-s 60] [--json FILE]
 
-The resident memory of the driver and of the actors that trials follow one another in, without what they share, is read
-every ten seconds. What is printed is a robust slope after the warm-up (Theil and Sen: the median of the slopes between
-all pairs), in MB per hour and in kB per trial. Ray's own processes are listed too. When the time is over the sweep is
-interrupted as by Ctrl-C.
+Every ten seconds, it reads the resident memory (without shared memory) of the driver, and of the actors in which trials
+run one after another. After the warm-up, it computes a robust slope (Theil-Sen: the median of the slopes between all
+pairs of points), and prints it in MB per hour and in kB per trial. It also lists Ray's own processes. When the time is
+up, it interrupts the sweep as Ctrl-C would.
 
-The driver keeps about 6 kB per finished trial, 60 MB for ten thousand (`--minutes 12 --trial-s 2`).
+The driver keeps about 6 kB per finished trial, so 60 MB for ten thousand (`--minutes 12 --trial-s 2`).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ DRIVER, TRIAL = "driver", "trial actor"
 
 @dataclass(frozen=True)
 class Sample:
-    """What the processes of a run took at one moment.
+    """The memory of a run's processes at one moment.
 
     Attributes:
-        hours: Since the beginning.
-        trials: Trials that had ended.
-        rss: Process -> resident memory of its own in MB; a process is named by what it is and its pid.
+        hours: Hours since the start.
+        trials: Number of trials that had ended.
+        rss: Process -> its unshared resident memory in MB; a process is named by its kind and its pid.
     """
 
     hours: float
@@ -51,7 +51,7 @@ class Sample:
 
 
 def main() -> None:
-    """Runs the sweep and prints how its processes grew."""
+    """Runs the sweep, and prints how much its processes grew."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--minutes", type=float, default=120, help="how long")
     parser.add_argument("--warm-up", type=float, metavar="MINUTES", help="what does not count; an eighth of the time")
@@ -70,13 +70,13 @@ def main() -> None:
 
 
 def soak(directory: Path, minutes: float, trial_s: float) -> list[Sample]:
-    """Runs the sweep for so long, and returns what was seen.
+    """Runs the sweep for the given time, and returns samples of its memory.
 
     Raises:
-        SystemExit: If the sweep ended otherwise than by the interrupt at the end.
+        SystemExit: The sweep ended in any other way than by the final interrupt.
     """
     spec, runs = directory / "spec.yaml", directory / "runs"
-    trials = int(2 * minutes * 60 / trial_s * (os.cpu_count() or 1)) + 8  # twice as many as should be needed
+    trials = int(2 * minutes * 60 / trial_s * (os.cpu_count() or 1)) + 8  # twice as many as needed
     spec.write_text(json.dumps({"soak": spec_of(min(trials, 10_000), trial_s)}))
     command = [sys.executable, "-m", "rlrun", "train", "-f", str(spec), "--runs-dir", str(runs), "--executor", "ray"]
     began, samples = time.monotonic(), []
@@ -98,7 +98,7 @@ def soak(directory: Path, minutes: float, trial_s: float) -> list[Sample]:
 
 
 def spec_of(trials: int, trial_s: float) -> dict[str, Any]:
-    """Returns a sweep of trials that are short, but write results and checkpoints as long ones do."""
+    """Returns a sweep of short trials that write as many results and checkpoints as long trials do."""
     return {
         "algorithm": "ppo",
         "env": "CartPole-v1",
@@ -124,10 +124,10 @@ def ended(runs: Path) -> int:
 
 
 def resident(root: int) -> dict[str, float]:
-    """Returns the resident memory in MB that is not shared, of a process and all that descend from it.
+    """Returns the unshared resident memory in MB of a process and all of its descendants.
 
-    Shared are libraries, and Ray's object store: its pages count for every process that has ever looked at them, until
-    the store, whose size is bounded, has used all of them.
+    Shared memory includes libraries and Ray's object store. The store's pages count for every process that has touched
+    them, so these numbers would grow until the processes have touched the whole store, whose size is limited.
     """
     parents, names = {}, {}
     for entry in Path("/proc").iterdir():
@@ -136,7 +136,7 @@ def resident(root: int) -> dict[str, float]:
         try:
             parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             names[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        except (FileNotFoundError, ProcessLookupError):  # the process has just ended
             continue
     family = [root]
     for one in family:
@@ -153,7 +153,7 @@ def resident(root: int) -> dict[str, float]:
 
 
 def kind(command: str) -> str:
-    """Returns what a process of Ray's is, by its command line."""
+    """Returns the kind of a Ray process, from its command line."""
     if command.startswith("ray::"):
         return TRIAL if "AlgorithmTrainable" in command else command.split()[0].strip()
     words = [Path(word).name for word in command.split() if not word.startswith("-")]
@@ -162,7 +162,7 @@ def kind(command: str) -> str:
 
 
 def report(samples: Sequence[Sample]) -> dict[str, float]:
-    """Prints how processes grew that were there all the time, and returns their slopes in MB per hour."""
+    """Prints the growth of the processes that ran all the time, and returns their slopes in MB per hour."""
     if len(samples) < 3:
         raise SystemExit("too short: there are not three samples after the warm-up")
     hours = np.array([sample.hours for sample in samples])
@@ -183,7 +183,7 @@ def report(samples: Sequence[Sample]) -> dict[str, float]:
     ours = {name: slope for name, slope in slopes.items() if name.startswith((DRIVER, TRIAL))}
     worst = max(ours, key=lambda name: ours[name])
     print(f"steepest of rlrun's own: {worst}, {ours[worst]:.2f} MB/h", flush=True)
-    if pace:  # short trials are there to see in minutes what long ones would do in hours
+    if pace:  # short trials show in minutes the growth that long trials would show in hours
         scaled = ours[worst] / pace * AIM_TRIALS_PER_H
         print(f"with {AIM_TRIALS_PER_H} trials an hour: {scaled:.2f} MB/h, aim < {AIM_MB_PER_H:g}", flush=True)
     return slopes

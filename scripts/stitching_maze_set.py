@@ -1,4 +1,4 @@
-"""Data set of the stitching maze for the shipped offline specs, made from a seed.
+"""Generates the data set of the stitching maze for the shipped offline specs, from a seed.
 
 python -m scripts.stitching_maze_set configs/stitching_maze/data
 """
@@ -18,7 +18,7 @@ EPISODES, SEED = 60, 0
 
 
 def write(folder: Path, episodes: int = EPISODES, seed: int = SEED) -> None:
-    """Writes the recorded episodes of the maze as a data set."""
+    """Writes recorded episodes in the maze as a data set."""
     env = StitchingMaze()
     shutil.rmtree(folder, ignore_errors=True)
     about = {"env": {"id": "rlrun.toys:StitchingMaze"}}
@@ -28,7 +28,7 @@ def write(folder: Path, episodes: int = EPISODES, seed: int = SEED) -> None:
 
 
 def main() -> None:
-    """Writes the data set to the folder that is named."""
+    """Writes the data set to the folder named on the command line."""
     parser = argparse.ArgumentParser(description="Write the data set of the stitching maze.")
     parser.add_argument("folder", type=Path)
     write(parser.parse_args().folder)

@@ -1,12 +1,12 @@
-"""Writes what is known of the code without importing it: stubs of names, and the catalog of built-in algorithms.
+"""Writes information that is available without importing rlrun: type stubs, and the catalog of built-in algorithms.
 
     python -m scripts.stubs
 
-`rlrun`, `rlrun.plugin` and `rlrun.toys` import names at their first use. Type checkers and editors read their stubs. At
-runtime an algorithm's class takes any settings by name and validates them. The package's stub says the same in
-signatures: `PPO(lr=1e-3)` completes, and a wrong name or type is an error. A class of this stub derives from the real
-one, so that both fit wherever an algorithm is expected. `rlrun algorithms` reads the catalog, since it would take a
-second to import all algorithms.
+`rlrun`, `rlrun.plugin` and `rlrun.toys` import their names on first use, so type checkers and editors read the stubs
+instead. At runtime, an algorithm's class accepts any setting by name and validates it. The package's stub says the same
+with signatures: editors complete `PPO(lr=1e-3)`, and type checkers report a wrong name or type. A class in this stub
+derives from the real one, so both fit wherever an algorithm is expected. `rlrun algorithms` reads the catalog, because
+importing all algorithms would take a second.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 
 ROOT = Path(__file__).resolve().parents[1]
 STUB = ROOT / "rlrun" / "__init__.pyi"
-"""The stub of the package, with signatures of algorithms."""
+"""The package's stub, with the signatures of algorithms."""
 LAZY = {ROOT / "rlrun" / "plugin.pyi": rlrun.plugin, ROOT / "rlrun" / "toys" / "__init__.pyi": rlrun.toys}
-"""Stubs of other modules whose names are imported at their first use."""
+"""Stubs of other modules that import their names on first use."""
 CATALOG = ROOT / "rlrun" / "algorithms" / "catalog.py"
 """The catalog of built-in algorithms."""
 WIDTH = 120
 
 SHORT_FORMS = {tuple[InputConfig, ...]: "str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]"}
-"""Types of settings with short forms, which a validator completes, as one writes them."""
+"""Types of settings that have short forms, as users write them; a validator expands them."""
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def stub_of_names(module: types.ModuleType) -> str:
-    """Returns the formatted text of a stub that imports a module's names from where they are defined."""
+    """Returns the formatted text of a stub that imports a module's names from the modules that define them."""
     lines = [
         f'"""Names of `{module.__name__}` for type checkers; written by `python -m scripts.stubs`."""',
         *(f"from {place} import {name} as {name}" for name, place in module._PLACES.items()),
@@ -115,12 +115,12 @@ def stub() -> str:
 
 
 def _base(algorithm: type[Algorithm[Any]]) -> type[Any]:
-    """Class that an algorithm of the stub derives from: itself, or for a preset, which is data, its base."""
+    """Base class of an algorithm in the stub: the algorithm itself, or, for a preset, which is only data, its base."""
     return algorithm if _written(algorithm.Config) is algorithm.Config else algorithm.__bases__[0]
 
 
 def _written(config: type[Any]) -> type[Any]:
-    """Config class that a module defines: the config itself, or the base of one that a decorator or a preset made."""
+    """Config class that a module defines: the config itself, or its base if a decorator or a preset created it."""
     return next(base for base in config.__mro__ if "." not in base.__qualname__)
 
 
@@ -134,7 +134,7 @@ def _configs_of(algorithm: type[Algorithm[Any]]) -> Iterator[type[Any]]:
 
 
 def _class(algorithm: type[Algorithm[Any]]) -> str:
-    """Class of an algorithm with its settings as named arguments."""
+    """Code of an algorithm's class, with its settings as named arguments."""
     name, config = algorithm.__name__, algorithm.Config
     parameters = settings_of(config)
     summary = summary_of(algorithm)
@@ -158,7 +158,7 @@ def _class(algorithm: type[Algorithm[Any]]) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """Type of what one may write for a setting: sequences for tuples, mappings for sections."""
+    """Type that users may write for a setting: sequences for tuples, mappings for sections."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in SHORT_FORMS:
         return SHORT_FORMS[annotation]
@@ -179,7 +179,7 @@ def _type(annotation: Any) -> str:
 
 
 def _default(parameter: Parameter) -> str:
-    """Default of a setting; `...` for a section, whose own defaults are in its class."""
+    """Default of a setting; `...` for a section, because its class has the defaults."""
     return "..." if is_config(type(parameter.default)) else repr(parameter.default)
 
 
@@ -190,7 +190,7 @@ def _summary(text: str) -> str:
 
 
 def _formatted(text: str, path: Path = STUB) -> str:
-    """Text of a file with sorted imports, formatted as ruff does."""
+    """Text of a file, with sorted imports and formatted by ruff."""
     for command in (["check", "--select", "I", "--fix", "--quiet"], ["format"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout

@@ -1,15 +1,16 @@
-"""Runs the numerical tests under the matrix kernels of other processors, as far as this one has their instructions.
+"""Runs the numerical tests with the matrix kernels of other processors, if this one supports their instructions.
 
-Then it runs the tests of rlrun's own C kernels in a build with sanitizers, compares 200 updates of whole algorithms by
-kernels for vectors of any width (and for aarch64, if its compiler and QEMU are installed), and verifies the shipped
-specs that have digests, as on a processor without AVX-512.
+It then runs the tests of rlrun's own C kernels in a build with sanitizers; checks that these kernels give the same bits
+in 200 updates of whole algorithms when compiled for vectors of other widths (and for aarch64, if its compiler and QEMU
+are installed); and verifies the shipped specs that have digests, as on a processor without AVX-512.
 
-    python -m scripts.test_under_kernels            # every set of kernels: a quarter of an hour
-    python -m scripts.test_under_kernels --quick    # what NumPy and torch must agree on, with AVX2: seconds
+    python -m scripts.test_under_kernels            # all sets of kernels: a quarter of an hour
+    python -m scripts.test_under_kernels --quick    # only tests that compare NumPy with torch, with AVX2: seconds
 
-NumPy's OpenBLAS and torch choose kernels by the processor. Each adds up in an order of its own, so that results differ
-in their last bits. A test that holds here and fails on another machine has a tolerance below the rounding errors; see
-`tests/rounding.py`. What the processor lacks is left out by name: its kernels would end in an illegal instruction.
+NumPy's OpenBLAS and torch choose kernels by the processor. Each kernel sums in its own order, so results differ in
+their last bits. If a test passes here and fails on another machine, its tolerance is smaller than the rounding errors;
+see `tests/rounding.py`. Kernels whose instructions this processor lacks would crash with an illegal instruction, so the
+script skips them and names them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ QUICK = (
     "tests/unit/engine/policy/test_action_embeddings.py",
     "tests/unit/algorithms/dqn/test_policy.py",
 )
-"""What compares NumPy with torch, or two ways of one product."""
+"""Tests that compare NumPy with torch, or two ways to compute the same product."""
 OWN = (
     "tests/unit/engine/kernels",
     "tests/unit/engine/learner/test_c_update.py",
@@ -47,7 +48,7 @@ OWN = (
     "tests/unit/engine/replay/test_custom_samplers.py",
     "tests/unit/engine/replay/test_transition_reader.py",
 )
-"""What runs rlrun's own kernels in C."""
+"""Tests that run rlrun's own C kernels."""
 
 RECORDED_UPDATES = "200"
 SAME_BITS = "tests/unit/engine/kernels/test_same_bits.py"
@@ -56,13 +57,13 @@ SANITIZERS = ("-g", "-fsanitize=undefined,float-cast-overflow,address", "-fno-sa
 COMPILER = """#!/bin/sh
 exec env -u LD_PRELOAD gcc "$@" {flags}
 """
-"""The compiler itself runs without the sanitizers' runtimes, which would slow it beyond its time limit."""
+"""Removes the sanitizers' runtimes from the compiler itself, which would otherwise exceed its time limit."""
 
 NUMPY_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"
-"""NumPy's instruction sets beyond AVX2, as it calls them."""
+"""NumPy's names for its instruction sets beyond AVX2."""
 
 BUILT = "from rlrun.engine.kernels.library import library; library()"
-"""Fails where there are no kernels, without which their tests would be skipped."""
+"""Fails if the kernels cannot be built; their tests would only be skipped."""
 
 LOADED = """
 import numpy, torch
@@ -74,13 +75,13 @@ print(torch.backends.cpu.get_cpu_capability())
 
 @dataclass(frozen=True)
 class Kernels:
-    """What a generation of x86 processors computes with.
+    """The kernels of a generation of x86 processors.
 
     Attributes:
         openblas: Kernels of NumPy's OpenBLAS (`OPENBLAS_CORETYPE`).
         aten: Kernels of torch (`ATEN_CPU_CAPABILITY`).
-        flags: Instructions that they need, as /proc/cpuinfo calls them.
-        reported: What OpenBLAS says that it has loaded.
+        flags: Instructions that they need, named as in /proc/cpuinfo.
+        reported: The kernels that OpenBLAS reports it has loaded.
     """
 
     openblas: str
@@ -92,13 +93,13 @@ class Kernels:
         return f"OPENBLAS_CORETYPE={self.openblas} ATEN_CPU_CAPABILITY={self.aten}"
 
     def environment(self) -> dict[str, str]:
-        """Returns the environment of a process that computes with them."""
+        """Returns the environment of a process that uses these kernels."""
         return {**os.environ, "OPENBLAS_CORETYPE": self.openblas, "ATEN_CPU_CAPABILITY": self.aten}
 
 
 AVX2 = Kernels("Haswell", "avx2", frozenset({"avx2", "fma"}), "Haswell")
 ALL = (
-    Kernels("Prescott", "default", frozenset({"pni"}), "Katmai"),  # its SSE kernels have that name in OpenBLAS
+    Kernels("Prescott", "default", frozenset({"pni"}), "Katmai"),  # OpenBLAS reports its SSE kernels by this name
     Kernels("Sandybridge", "default", frozenset({"avx"}), "Sandybridge"),
     AVX2,
     Kernels("SkylakeX", "avx512", AVX2.flags | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "SkylakeX"),
@@ -106,12 +107,12 @@ ALL = (
 
 
 def flags_of(cpuinfo: str) -> frozenset[str]:
-    """Returns the instructions that a processor has, from the text of /proc/cpuinfo."""
+    """Returns a processor's instruction-set flags, from the text of /proc/cpuinfo."""
     return frozenset(flag for line in cpuinfo.splitlines() if line.startswith("flags") for flag in line.split()[2:])
 
 
 def usable(kernels: tuple[Kernels, ...], flags: Set[str]) -> list[Kernels]:
-    """Returns the kernels that a processor has all instructions of, and says which others are left out."""
+    """Returns the kernels whose instructions a processor has, and prints the ones that are skipped."""
     for own in kernels:
         if lacking := own.flags - flags:
             print(f"{own}: skipped, because this processor lacks {', '.join(sorted(lacking))}", flush=True)
@@ -119,7 +120,7 @@ def usable(kernels: tuple[Kernels, ...], flags: Set[str]) -> list[Kernels]:
 
 
 def are_loaded(kernels: Kernels) -> bool:
-    """Whether NumPy and torch compute with what the environment asks for; says so where they do not."""
+    """Whether NumPy and torch have loaded the requested kernels; prints a message if not."""
     found = subprocess.run(
         [sys.executable, "-c", LOADED], env=kernels.environment(), check=True, capture_output=True, text=True
     ).stdout.splitlines()
@@ -130,7 +131,7 @@ def are_loaded(kernels: Kernels) -> bool:
 
 
 def are_sound() -> bool:
-    """Whether rlrun's own kernels pass their tests without undefined behavior and stray reads and writes."""
+    """Whether rlrun's own kernels pass their tests without undefined behavior or invalid memory accesses."""
     if shutil.which("gcc") is None:
         print("sanitizers: left out, there is no gcc", flush=True)
         return True
@@ -145,19 +146,19 @@ def are_sound() -> bool:
         compiler.write_text(COMPILER.format(flags=" ".join(SANITIZERS)))
         compiler.chmod(0o700)
         own = {"CC": str(compiler), "RLRUN_CACHE": f"{folder}/cache", "LD_PRELOAD": " ".join(runtimes)}
-        environment = {**os.environ, **own, "ASAN_OPTIONS": "detect_leaks=0"}  # Python keeps some memory to its end
+        environment = {**os.environ, **own, "ASAN_OPTIONS": "detect_leaks=0"}  # Python does not free all memory at exit
         steps = (["-c", BUILT], ["-m", "pytest", "-q", "-n0", "-rs", *OWN])
         return all(subprocess.run([sys.executable, *step], cwd=ROOT, env=environment).returncode == 0 for step in steps)
 
 
 def are_equal_in_bits() -> bool:
-    """Whether many updates of whole algorithms have the same bits with kernels for vectors of any width."""
+    """Whether many updates of whole algorithms give the same bits with kernels for vectors of any width."""
     tests = [sys.executable, "-m", "pytest", "-q", "-n0", "-rs", SAME_BITS]
     return subprocess.run(tests, cwd=ROOT, env={**os.environ, "RECORDED_UPDATES": RECORDED_UPDATES}).returncode == 0
 
 
 def unverified() -> list[str]:
-    """Returns the shipped specs whose published digests differ from those on a processor with AVX2 alone."""
+    """Returns the shipped specs whose published digests cannot be reproduced as on a processor with AVX2 only."""
     with tempfile.TemporaryDirectory() as folder:
         compiler = Path(folder, "cc")
         compiler.write_text(COMPILER.format(flags="-march=haswell"))
@@ -170,7 +171,7 @@ def unverified() -> list[str]:
 
 
 def main() -> int:
-    """Returns 0 if all tests passed under all kernels and with sanitizers, and all digests were found; otherwise 1."""
+    """Returns 0 if all tests passed with all kernels and sanitizers and all digests were reproduced, otherwise 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="AVX2 alone, and the tests that compare ways to compute")
     quick = parser.parse_args().quick

@@ -1,6 +1,6 @@
-"""Counts how many files of another library a checkout's translation loads, and why the rest is refused.
+"""Counts how many of another library's config files `rlrun translate` can translate, and why it rejects the others.
 
-The checkout is one of Ray (its `tuned_examples`) or of rl-zoo3 (its `hyperparams`), at any version:
+The checkout is a clone of Ray (its `tuned_examples`) or rl-zoo3 (its `hyperparams`), at any version:
 
     python -m scripts.translation_counts /path/to/ray /path/to/rl-baselines3-zoo
     python -m scripts.translation_counts /path/to/ray --each    # a line for each experiment
@@ -31,17 +31,17 @@ REASONS = {
     r"was registered by code|there is no env|No registered env|mujoco-py|unknown env|is no env|no env": "no such env",
     r"there is no data set": "needs its data converted first",
 }
-"""Reasons by patterns of messages."""
+"""Reasons for a rejection, by patterns of messages."""
 
 
 STAND_INS = {"default": "CartPole-v1", "atari": "BreakoutNoFrameskip-v4"}
 CONTINUOUS = "Pendulum-v1"
 OF_CONTINUOUS = ("sac", "td3", "ddpg", "tqc", "crossq")
-"""Envs for the entries of rl-zoo3 that are of no env."""
+"""Envs that replace entries of rl-zoo3 that name no env, and the algorithms that need continuous actions."""
 
 
 class Outcome(NamedTuple):
-    """Outcome of one experiment: `loads`, `lacks a package` or a reason, with the message."""
+    """Outcome for one experiment: `loads`, `lacks a package here` or another reason, with the message."""
 
     what: str
     message: str = ""
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
 
 
 def outcomes(checkout: Path) -> Iterator[tuple[str, Outcome]]:
-    """Yields the outcome of each experiment in a checkout, by file and name."""
+    """Yields the outcome for each experiment in a checkout, by file and name."""
     for path in sorted(checkout.glob("**/hyperparams/*.yml")):
         document = read_document(path)
         for key in document.data if isinstance(document.data, Mapping) else ():

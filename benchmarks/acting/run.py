@@ -1,11 +1,11 @@
-"""Measures what one step of acting costs a rollout worker, in microseconds, and compares revisions.
+"""Measures how long a rollout worker takes to act for one step, in microseconds, and compares revisions.
 
-    python -m benchmarks.acting.run                     # the files as they are
-    python -m benchmarks.acting.run --against main      # and those of another revision, by turns
+    python -m benchmarks.acting.run                     # the working tree
+    python -m benchmarks.acting.run --against main      # compared with another revision
 
-A figure is the CPU time of the fastest of many fragments of 256 steps, over several rounds. Each round is a process
-that acts on fixed observations; noise, recording and what comes at a fragment's end are included. Rounds of both
-revisions take turns, so that whatever else the machine does concerns both.
+A figure is the CPU time per step in the fastest of many fragments of 256 steps, over several rounds. Each round is a
+process that acts on fixed observations; the time includes noise, recording and the work at the end of a fragment. The
+rounds of both revisions alternate, so that other work on the machine affects both.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from benchmarks.peers import ROOT, answer_of, parser_of, print_row, write_json
 
 LENGTH = 256
 ROUND_S = 0.25
-"""CPU seconds that a policy acts in a round, at least."""
+"""Minimum CPU seconds for which a policy acts in a round."""
 
 
 def main() -> None:
-    """Prints a table: policies and env slots downwards, revisions across."""
+    """Prints a table with a row for each policy and number of env slots, and a column for each revision."""
     parser = parser_of(str(__doc__))
     parser.add_argument("--against", metavar="REVISION")
     parser.add_argument("--rounds", type=int, default=5)
@@ -66,7 +66,7 @@ def measured() -> dict[str, float]:
 
 
 def policies() -> dict[str, Any]:
-    """Returns policies by name, with the networks that their algorithms have by default."""
+    """Returns policies by name, with the default networks of their algorithms."""
     from gymnasium.spaces import Box, Discrete
 
     from rlrun.algorithms.actor_q.sac import SAC
@@ -87,10 +87,10 @@ def policies() -> dict[str, Any]:
 
 
 def microseconds_per_step(policy: Any, slots: int) -> float:
-    """Returns what a step costs in the fragment that took least."""
+    """Returns the microseconds per step in the fastest fragment."""
     behavior = policy.behavior()
     behavior.load(acting_weights(policy))
-    # An earlier revision calls it otherwise.
+    # Earlier revisions have other names for these methods.
     allocate = getattr(behavior, "allocate_fragment", None) or behavior.new_columns
     postprocess = getattr(behavior, "postprocess", None) or behavior.complete
     generator = np.random.default_rng(0)
@@ -108,7 +108,7 @@ def microseconds_per_step(policy: Any, slots: int) -> float:
 
 
 def acting_weights(policy: Any) -> Any:
-    """Returns a policy's first parameters as a broadcast."""
+    """Returns a policy's initial parameters as a worker receives them."""
     from rlrun.engine.policy.weights import Weights
 
     start, size = getattr(policy, "acting_range", (0, policy.parameters.size))

@@ -1,10 +1,10 @@
-"""What curiosity and a constraint cost: PPO with and without them, in turns, in one process.
+"""Measures what curiosity and a constraint add to PPO's time: all kinds take turns in one process.
 
     python -m benchmarks.curiosity.run
     python -m benchmarks.curiosity.run --iterations 40 --kinds none rnd
 
-Each kind is trained in the same env with the same settings, an iteration of 2,048 rows in turn. A line gives the CPU
-time of the fastest iteration, which other work on the machine changes least; the first one does not count.
+Each kind trains in the same env with the same settings, and they alternate after each iteration of 2,048 rows. A line
+shows the CPU time of the fastest iteration, which other work on the machine affects least, without the first one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import rlrun
 from benchmarks.peers import fastest, parser_of, print_row, write_json
 
 ENV: dict[str, Any] = {"id": "rlrun.toys:TwoLanes", "kwargs": {"episode_len": 200}, "columns": ["cost"]}
-"""A fast env with small observations, next to which the networks weigh the most."""
+"""A fast env with small observations, so that the networks take most of the time."""
 
 KINDS: dict[str, dict[str, Any]] = {
     "none": {},
@@ -27,7 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Prints the CPU time of each kind, and how much more it is than that of PPO alone."""
+    """Prints the CPU time of each kind, and its ratio to PPO alone."""
     parser = parser_of(str(__doc__))
     parser.add_argument("--iterations", type=int, default=20, help="iterations of each kind")
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))

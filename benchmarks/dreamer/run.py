@@ -1,11 +1,11 @@
-"""How many updates a second DreamerV3 makes, by size of its networks, on one core; of those that it has, SheepRL too.
+"""Measures DreamerV3's updates per second on one core, by network size, in rlrun and (where sizes match) in SheepRL.
 
     python -m benchmarks.dreamer.run
     python -m benchmarks.dreamer.run --sizes nano xs --sequences 16 --length 64
 
-An update is that of the world model, the actor and the critic on a minibatch of random sequences of CartPole's form. A
-line gives the CPU time of the fastest of several, which other work on the machine changes least. SheepRL's smallest
-networks that have the widths of rlrun's are those of `xs`. It gets a venv of its own under `.bench/`.
+An update trains the world model, the actor and the critic on a minibatch of random sequences shaped like CartPole's. A
+line shows the CPU time of the fastest of several updates, which other work on the machine affects least. `xs` is the
+smallest size whose networks have the same widths in SheepRL. SheepRL gets its own venv under `.bench/`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEDULED = {"lr": 1e-4, "actor_lr": 3e-5, "critic_lr": 3e-5, "entropy_coeff": 3
 
 
 def learner_of(size: str, update_executor: UpdateExecutor) -> LocalLearner:
-    """Returns a learner with networks of a size."""
+    """Returns a learner with networks of the given size."""
     algorithm = Dreamer(DreamerConfig.parse({"model": {"size": size}}))
     policy = algorithm.policy(SPACES, 0)
     return LocalLearner(
@@ -43,7 +43,7 @@ def learner_of(size: str, update_executor: UpdateExecutor) -> LocalLearner:
 
 
 def random_sequences(state_size: int, rows: int, length: int) -> SampleBatch:
-    """Returns a minibatch whose numbers mean nothing."""
+    """Returns a minibatch of random numbers."""
     drawn = np.random.default_rng(0)
     return SampleBatch(
         obs=drawn.normal(size=(rows, length + 1, 4)).astype(np.float32),
@@ -57,7 +57,7 @@ def random_sequences(state_size: int, rows: int, length: int) -> SampleBatch:
 
 
 def main() -> None:
-    """Prints parameters, CPU time of an update, and updates a second for each size."""
+    """Prints the parameters, the CPU time of an update, and the updates per second for each size."""
     parser = parser_of(str(__doc__))
     parser.add_argument("--sizes", nargs="+", default=["nano", "micro", "mini", "xs"], choices=list(SIZES))
     parser.add_argument("--sequences", type=int, default=16, help="sequences in a minibatch")

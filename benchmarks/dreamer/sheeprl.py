@@ -1,7 +1,7 @@
-"""Times updates of SheepRL's DreamerV3; `run.py` starts it in a venv of its own.
+"""SheepRL's side of the DreamerV3 benchmark; `run.py` starts it in a separate venv.
 
-Agent, optimizers and update are SheepRL's, made as its own training makes them, on random sequences of CartPole's form.
-It knows nothing of rlrun, so that it can run where rlrun is not installed.
+It creates SheepRL's agent, optimizers and update as SheepRL's own training does, and runs them on random sequences
+shaped like CartPole's. It does not import rlrun, so it can run in a venv without it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_OF_IMAGES = [f"algo.cnn_keys.{side}=[]" for side in ("encoder", "decoder")]
 
 
 def measured(work: Measurement) -> Measurement:
-    """Returns the CPU seconds of the fastest update of a size, after a first one, and the parameters."""
+    """Returns the CPU seconds of the fastest update of a size, except the first one, and the number of parameters."""
     with initialize_config_module("sheeprl.configs", version_base="1.3"):
         composed = compose("config", [*ENV, *OF_VECTORS, *NOT_OF_IMAGES, f"algo=dreamer_v3_{work['size'].upper()}"])
     config = dotdict(OmegaConf.to_container(composed, resolve=True, throw_on_missing=False))
@@ -56,7 +56,7 @@ def measured(work: Measurement) -> Measurement:
 
 
 def random_sequences(length: int, rows: int) -> dict[str, torch.Tensor]:
-    """Returns a minibatch [T, B] whose numbers mean nothing."""
+    """Returns a minibatch [T, B] of random numbers."""
     shape = (length, rows)
     return {
         "state": torch.randn(*shape, 4),

@@ -1,4 +1,4 @@
-"""Runs augmented random search with rlrun; `run.py` starts it in a process of its own."""
+"""rlrun's side of the evolution benchmark; `run.py` starts it in a separate process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from benchmarks.peers import Measurement, answer
 
 
 def measured(work: Measurement) -> Measurement:
-    """Runs a piece of work."""
+    """Runs the given work, and returns the measurements."""
     config = {
         "num_pairs": work["num_pairs"],
         "num_envs_per_worker": work["num_envs"],

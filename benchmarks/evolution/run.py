@@ -1,11 +1,11 @@
-"""Measures augmented random search with sb3-contrib's ARS and with rlrun, in turn, on the same work, one thread each.
+"""Compares augmented random search in rlrun with sb3-contrib's ARS: the sides take turns, each with one thread.
 
     python -m benchmarks.evolution.run [--only linear,dense] [--repeats N] [--set iterations=N] [--json FILE]
 
-CartPole-v1, 8 perturbations in a generation, each tried as it is and mirrored, all of them followed; rates are env
-steps per second of whole generations, from the third on, while both learn. sb3-contrib evaluates its candidates one
-after the other, rlrun all 16 side by side: the longest episode of a generation decides how long that takes, so that
-rlrun gains little where episodes are of very different length, as they are before anything is learned.
+CartPole-v1 with 8 perturbations per generation, each tried in both directions, and all of them used in the update.
+Rates are env steps per second of whole generations, starting with the third, while both sides learn. sb3-contrib
+evaluates its candidates one after another; rlrun evaluates all 16 side by side, so the longest episode determines the
+time of a generation. Therefore, rlrun gains little if episode lengths vary widely, as they do early in training.
 
 linear  a linear policy
 dense   a policy with two layers of 64

@@ -1,4 +1,4 @@
-"""Runs augmented random search with sb3-contrib; `run.py` starts it in the venv of Stable-Baselines3."""
+"""sb3-contrib's side of the evolution benchmark; `run.py` starts it in the venv of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.peers import Measurement, answer, between, mark
 
 
 def measured(work: Measurement) -> Measurement:
-    """Runs warm-up and measured generations, and returns the time and env steps of the measured ones."""
+    """Runs the warm-up and the measured generations, and returns the time and env steps of the latter."""
     hiddens = work["hiddens"]
     model = ARS(
         "MlpPolicy" if hiddens else "LinearPolicy",
@@ -25,7 +25,7 @@ def measured(work: Measurement) -> Measurement:
     marks = []
     for _ in range(work["warm_up"] + work["iterations"] + 1):
         marks.append(mark(env_steps=model.num_timesteps))
-        model.learn(1, reset_num_timesteps=False)  # a generation, since it takes more steps than that
+        model.learn(1, reset_num_timesteps=False)  # one generation, because even a single one takes more steps
     return between(marks[work["warm_up"]], marks[-1])
 
 

@@ -1,4 +1,4 @@
-"""Floor of the benchmark: Starlette and Uvicorn alone, which return each request's body as it is."""
+"""Floor of the external benchmark: Starlette and Uvicorn alone, which return each request's body unchanged."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlrun.engine.web.web_server import WebServer
 
 
 async def echo(request: Request) -> Response:
-    """Answers a request by its own body."""
+    """Returns the request's body."""
     return Response(await request.body(), media_type="application/json")
 
 
 def measured(work: Measurement) -> Measurement:
-    """Answers clients on other cores, and returns what they measured."""
+    """Answers clients on other cores, and returns their measurements."""
     pinned()
     app = Starlette(routes=[Route("/", echo, methods=["POST"])])
     with WebServer(app, Listening()) as server, Load({**work, "begins": False}, server.port) as load:

@@ -1,7 +1,7 @@
-"""Clients of an external env that ask for actions as fast as they are answered, in one process and one thread.
+"""Clients of an external env that request actions as fast as they are answered, in one process and one thread.
 
-Requests are put together from texts, without http.client and json: the clients would otherwise take longer than the
-server that they measure.
+They build requests as text, without http.client and json, because they would otherwise take longer than the server that
+they measure.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ OBSERVATION = [0.012345678, -1.2345678, 0.12345678, -0.23456789]
 
 
 def pinned() -> None:
-    """Keeps this process, which is the server, on the first core; `Load` takes the others."""
+    """Pins this process, which is the server, to the first core; `Load` uses the others."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
 
 def free_port() -> int:
-    """Returns a port that is free now."""
+    """Returns a port that is currently free."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
 
 
 class Load:
-    """Clients in a process of their own on the other cores, a context manager that ends them.
+    """Context manager that runs clients in a separate process on the other cores.
 
     Args:
-        work: What is measured.
-        port: Port of the server, which is this process; it is waited for.
+        work: The work to measure.
+        port: Port of the server, which is this process; the clients wait for it.
     """
 
     def __init__(self, work: Measurement, port: int) -> None:
@@ -52,7 +52,7 @@ class Load:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            os._exit(1)  # the clients have failed and said why; the server would wait for others
+            os._exit(1)  # the clients have failed and reported why; do not wait for others
         self.measured = json.loads(line)
 
     def __enter__(self) -> Self:
@@ -65,11 +65,11 @@ class Load:
 
 
 class Connection:
-    """Connection of one client, with episodes that ask together.
+    """Connection of one client, whose episodes request actions together.
 
     Args:
         port: Port of the server.
-        begins: Whether the server knows episodes, and has to be asked for them.
+        begins: Whether to start episodes before requesting actions, as rlrun's protocol requires.
         episodes: Number of episodes.
     """
 
@@ -94,12 +94,12 @@ class Connection:
         self._answer = bytearray()
 
     def send(self) -> None:
-        """Asks for the next action of each episode."""
+        """Requests the next action of each episode."""
         self._post(str(self._seq).join(self._parts))
         self._seq += 1
 
     def receive(self) -> bool:
-        """Reads what has arrived; returns whether that was the rest of an answer."""
+        """Reads the available bytes; returns whether the answer is complete."""
         self._answer += self.socket.recv(262_144)
         head, blank, body = self._answer.partition(b"\r\n\r\n")
         if not blank or len(body) < int(head.lower().partition(b"content-length:")[2].partition(b"\r")[0]):
@@ -124,7 +124,7 @@ class Connection:
 
 
 def _connected(port: int) -> socket.socket:
-    """Connects to a server as soon as it is there."""
+    """Connects to a server as soon as it accepts connections."""
     until_s = time.monotonic() + 60.0
     while True:
         try:
@@ -136,7 +136,7 @@ def _connected(port: int) -> socket.socket:
 
 
 def main(work: Measurement) -> None:
-    """Asks until it is ended, and prints the decisions of the window, its seconds and the server's CPU seconds."""
+    """Requests actions until it is killed; prints decisions, seconds, and the server's CPU seconds in the window."""
     cores = sorted(os.sched_getaffinity(os.getppid()) ^ set(range(os.cpu_count() or 1)))
     os.sched_setaffinity(0, cores or [0])
     begins = bool(work["begins"])
@@ -162,7 +162,7 @@ def main(work: Measurement) -> None:
 
 
 def cpu_s(process: int) -> float:
-    """CPU seconds that a process has taken so far."""
+    """CPU seconds that a process has used so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

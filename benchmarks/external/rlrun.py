@@ -1,4 +1,4 @@
-"""Runs one piece of the benchmark's work with rlrun: PPO, whose episodes are run by clients on other cores."""
+"""rlrun's side of the external benchmark: PPO, while clients on other cores run the episodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.peers import Measurement, answer
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains while clients ask for actions, each batch in one pass of one minibatch, and returns what they measured."""
+    """Trains with one pass of one minibatch per batch while clients request actions; returns their measurements."""
     pinned()
     port, episodes = free_port(), work["connections"] * work["messages"]
     spaces = {

@@ -1,16 +1,16 @@
-"""Measures how many decisions of an external env are answered in a second, with the server on one core.
+"""Measures how many decisions per second an external env gets, with the server on one core.
 
     python -m benchmarks.external.run [--only single,batched] [--repeats N] [--set window_s=S] [--json FILE]
 
-single   a decision in each request: of one client, and of 32 that ask at the same time
-batched  one client that asks for 32 episodes in one request
+single   one decision per request: with one client, and with 32 concurrent clients
+batched  one client that requests decisions for 32 episodes at once
 
-Clients on the other cores send the next request as soon as the last one is answered. rlrun trains PPO with two layers
-of 64, whose batches have 256 decisions of each episode; a batch is learned from in one pass of one minibatch, which is
-next to nothing here. So the rates are those of the protocol, acting and recording.
+Clients on the other cores send their next request as soon as they have an answer. rlrun trains PPO with two layers of
+64, in batches of 256 decisions per episode. It learns from a batch in one pass of one minibatch, which takes almost no
+time, so the rates measure the protocol, acting and recording.
 
-`floor` is Starlette and Uvicorn alone: an endpoint that returns the same bodies as they are, unread. Rates are
-decisions per second, and per second of the server's CPU time, which other processes change less.
+`floor` is Starlette and Uvicorn alone: an endpoint that returns the same bodies without reading them. Rates are
+decisions per second, and per second of the server's CPU time, which other processes affect less.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def work(part: str, title: str, connections: int, messages: int) -> Work:
         part: See `Work`.
         title: See `Work`.
         connections: Number of clients.
-        messages: Number of episodes of each, which ask in one request.
+        messages: Number of episodes per client, whose decisions are requested together.
     """
     order = {**CLOCKS, "connections": connections, "messages": messages}
     return Work(part, title, order, (Side("floor", "external.echo"), Side("rlrun", "external.rlrun")))

@@ -1,12 +1,12 @@
-"""Measures how often `rlrun diagnose` and `rlrun env check` find a planted mistake, and what they find in healthy runs.
+"""Measures how often `rlrun diagnose` and `rlrun env check` find planted mistakes, and what they find in healthy runs.
 
-    python -m benchmarks.faults run [NAME ...]    # train, diagnose and check; by default all entries
-    python -m benchmarks.faults write             # the tables of README.md, from the records
+    python -m benchmarks.faults run [NAME ...]    # train, diagnose and check the named entries, by default all
+    python -m benchmarks.faults write             # write the tables of README.md from the records
 
-Entries are in `env_faults.yaml` and `healthy_runs.yaml`. `run` uses only the commands of rlrun. A run that has been
-trained with the same spec is not trained again unless `--again` is given, so a new version of the detectors is measured
-in minutes. The records are in `records.json`: all that the commands print, for each entry. `frozen_records.json` has
-those of the second half from before the detectors were changed because of them, and is never written again.
+The entries are in `env_faults.yaml` and `healthy_runs.yaml`. `run` uses only rlrun's commands. It does not repeat
+training with the same spec unless you pass `--again`, so measuring a new version of the detectors takes only minutes.
+`records.json` contains everything that the commands printed for each entry. `frozen_records.json` contains the same for
+the second half, from before the detectors were changed because of it, and is never written again.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ WORK = ROOT / ".bench" / "faults"
 PAGE = ROOT / "benchmarks" / "faults" / "README.md"
 BEGIN, END = "<!-- faults: written by benchmarks/faults -->", "<!-- faults: end -->"
 OF_ENV = "env: "
-"""What names of findings about the env begin with."""
+"""Prefix of the names of findings about the env."""
 UNUSABLE = 6
 """Exit code of `rlrun env check` if something is wrong."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Training of which the diagnosis is known: with one planted mistake, or healthy.
+    """Training with a known diagnosis: with one planted mistake, or healthy.
 
     Attributes:
         name: Name of the entry.
-        half: Which half it belongs to; the second was written after the detectors were frozen.
+        half: The half that the entry belongs to; the second one was written after the detectors were frozen.
         spec: Spec of the experiment, or the name of a spec that ships with rlrun.
         seeds: Seeds of the trials.
         mistake: What is wrong; "" for a healthy run.
-        expected: Name of the finding that names the cause; "" for a healthy run.
-        why: Why this is the cause.
+        expected: Name of the finding for this mistake; "" for a healthy run.
+        why: Why this finding is the cause.
         same_as: Name of the entry with the same mistake in another algorithm family; "" if there is none. Both count as
-            one mistake, by the worse rank.
+            one mistake, with the worse rank.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Entry:
 
     @property
     def file_text(self) -> str:
-        """Text of the spec file with one experiment."""
+        """Text of a spec file with this experiment."""
         if not isinstance(self.spec, str):
             return yaml.safe_dump({self.name: {**self.spec, "seeds": list(self.seeds)}}, sort_keys=False)
         shipped = ROOT / "rlrun" / "configs" / f"{self.spec}.yaml"
@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def train(entry: Entry, *, again: bool) -> None:
-    """Trains an entry, unless that has been done with the same spec."""
+    """Trains an entry, unless it has already been trained with the same spec."""
     file, run = WORK / f"{entry.name}.yaml", WORK / "runs" / entry.name
     if again or not run.exists() or not file.exists() or file.read_text() != entry.file_text:
         shutil.rmtree(run, ignore_errors=True)
@@ -131,7 +131,7 @@ def train(entry: Entry, *, again: bool) -> None:
 
 
 def measured(entry: Entry) -> dict[str, Any]:
-    """What `rlrun diagnose` finds in a trained entry, and `rlrun env check` in the env of a mistake."""
+    """The output of `rlrun diagnose` for a trained entry and, for a mistake, of `rlrun env check` for its env."""
     file = WORK / f"{entry.name}.yaml"
     diagnosis = json.loads(_printed("diagnose", entry.name, "--json"))
     checked: dict[str, Any] = {"envs": []}
@@ -146,7 +146,7 @@ def measured(entry: Entry) -> dict[str, Any]:
 
 
 def _printed(*arguments: str, runs: bool = True) -> str:
-    """Output of an rlrun command; exit codes for failed runs and unusable envs are results too."""
+    """Output of an rlrun command; exit codes for failed runs and unusable envs count as results too."""
     place = ("--runs-dir", str(WORK / "runs")) if runs else ()
     command = (sys.executable, "-m", "rlrun", *arguments, *place)
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -159,14 +159,14 @@ def _printed(*arguments: str, runs: bool = True) -> str:
 
 
 def rank(record: Mapping[str, Any]) -> int | None:
-    """Place of the expected finding among all findings, from 1; None if it is missing."""
+    """Rank of the expected finding among all findings, from 1; None if it is missing."""
     names = [one["name"] for one in record["findings"]]
     expected = record["entry"]["expected"]
     return names.index(expected) + 1 if expected in names else None
 
 
 def seen_by_check(record: Mapping[str, Any]) -> bool | None:
-    """Whether the env check alone names the mistake; None if the mistake is not one of the env."""
+    """Whether the env check alone finds the mistake; None if the mistake is not in the env."""
     expected = record["entry"]["expected"]
     if not expected.startswith(OF_ENV):
         return None
@@ -174,7 +174,7 @@ def seen_by_check(record: Mapping[str, Any]) -> bool | None:
 
 
 def line(entry: Entry, record: Mapping[str, Any]) -> str:
-    """Sentence on what was found."""
+    """Sentence that describes what was found."""
     names = ", ".join(one["name"] for one in record["findings"]) or "nothing"
     if not entry.expected:
         return f"healthy; found: {names}"
@@ -186,12 +186,12 @@ Records = Mapping[str, Mapping[str, Any]]
 
 
 def tables(known: Mapping[str, Entry], records: Records, frozen: Records) -> str:
-    """Markdown of each half: a summary, the mistakes with ranks, and what was found in healthy runs.
+    """Markdown for both halves: a summary, the mistakes with ranks, and the findings in healthy runs.
 
     Args:
         known: The entries.
         records: Records of the entries.
-        frozen: Records of entries from before the detectors were changed because of them.
+        frozen: Records of entries from before the detectors were changed because of these entries.
     """
     halves = []
     for half in (1, 2):
@@ -203,7 +203,7 @@ def tables(known: Mapping[str, Entry], records: Records, frozen: Records) -> str
 
 
 def _rows(known: Mapping[str, Entry], records: Records, frozen: Records) -> list[str]:
-    """Rows of two tables: mistakes, and healthy runs; with columns of both records if there are frozen ones."""
+    """Rows of the tables of mistakes and of healthy runs; frozen records get columns of their own."""
     words = {True: "finds it", False: "no", None: ""}
     versions = [frozen, records] if frozen else [records]
     when = ["with frozen detectors", "today"] if frozen else [""]
@@ -230,7 +230,7 @@ def _names_of(record: Mapping[str, Any]) -> str:
 
 
 def _summaries(half: int, known: Mapping[str, Entry], records: Records, frozen: Records) -> list[str]:
-    """Sentences on how many mistakes of a half were found, and how many healthy runs had no finding."""
+    """Sentences with the number of mistakes found in a half, and the number of healthy runs without findings."""
     if not frozen:
         return [f"Half {half}: {_counts(known, records)}"]
     return [
@@ -240,7 +240,7 @@ def _summaries(half: int, known: Mapping[str, Entry], records: Records, frozen: 
 
 
 def _counts(known: Mapping[str, Entry], records: Records) -> str:
-    """How many mistakes were found, counting one in two families once, and how many healthy runs had no finding."""
+    """Numbers of mistakes found (a mistake in two families counts once) and of healthy runs without findings."""
     worst: dict[str, float] = {}
     for name, entry in known.items():
         if entry.expected:

@@ -1,4 +1,4 @@
-"""Envs with one mistake each: wrappers around envs that agents learn in, named by the specs in `env_faults.yaml`."""
+"""Envs and wrappers with one mistake each, and envs that are difficult; the specs in `env_faults.yaml` use them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Observation = NDArray[np.float32]
 Step = tuple[Observation, float, bool, bool, dict[str, Any]]
 
 
-class TerminatesAtTimeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Wrapper with a mistake: returns the end by a time limit as `terminated`."""
+class TerminatesAtTimeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # mypy skips gymnasium
+    """Wrapper with a mistake: reports the time limit as `terminated`."""
 
     def step(self, action: Any) -> Step:
-        """Steps the env, and confuses both kinds of ends."""
+        """Steps the env, and reports every end as `terminated`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return observation, float(reward), terminated or truncated, False, info
 
 
 class ScalesObservations(gymnasium.ObservationWrapper[Any, Any, Any]):  # type: ignore[misc]
-    """Wrapper that multiplies each number of the observation; a mistake where numbers become large.
+    """Wrapper that multiplies each number of the observation; a mistake if the numbers become large.
 
     Args:
         env: The env.
@@ -41,7 +41,7 @@ class ScalesObservations(gymnasium.ObservationWrapper[Any, Any, Any]):  # type: 
 
 
 class ScalesRewards(gymnasium.RewardWrapper[Any, Any]):  # type: ignore[misc]
-    """Wrapper that multiplies rewards; a mistake where they become large.
+    """Wrapper that multiplies rewards; a mistake if they become large.
 
     Args:
         env: The env.
@@ -58,11 +58,11 @@ class ScalesRewards(gymnasium.RewardWrapper[Any, Any]):  # type: ignore[misc]
 
 
 class DeclaresWiderActions(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
-    """Wrapper with a mistake: declares bounds of actions several times as wide as those to which it clips them.
+    """Wrapper with a mistake: declares action bounds several times as wide as the bounds to which it clips actions.
 
     Args:
         env: The env.
-        factor: How many times as wide the declared bounds are.
+        factor: Ratio of the declared to the real bounds.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], factor: float) -> None:
@@ -79,10 +79,10 @@ class DeclaresWiderActions(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: igno
 
 
 class ShowsPreviousObservation(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
-    """Wrapper with a mistake: each observation is shown one step late, after the policy has had to act."""
+    """Wrapper with a mistake: shows each observation one step late, after the policy has had to act."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Starts an episode; the first observation is shown twice."""
+        """Starts an episode; the first observation appears twice."""
         self._latest, info = self.env.reset(seed=seed, options=options)
         return self._latest, info
 
@@ -94,13 +94,13 @@ class ShowsPreviousObservation(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: 
 
 
 class LateReward(gymnasium.Env[Any, Any]):  # type: ignore[misc]
-    """Env whose first action decides about a reward in the last step; no mistake, but it needs a distant horizon.
+    """Env whose first action determines the reward of the last step; no mistake, but it needs a long horizon.
 
-    Observation: [3]: the cue, -1 or 1; whether the first action was the cue's, 1 or -1, 0 before it; the time from 0 to
-    1. The reward is 1 in the last step if the first action was the cue's. Other actions have no effect.
+    Observation: [3]: the cue, -1 or 1; whether the first action matched the cue, 1 or -1, and 0 before it; the time
+    from 0 to 1. The reward is 1 in the last step if the first action matched the cue. Other actions have no effect.
 
     Args:
-        steps: Steps of an episode.
+        steps: Number of steps in an episode.
     """
 
     def __init__(self, steps: int = 200) -> None:
@@ -116,7 +116,7 @@ class LateReward(gymnasium.Env[Any, Any]):  # type: ignore[misc]
         return self._shown(), {}
 
     def step(self, action: int) -> Step:
-        """Keeps the first action; pays at the end."""
+        """Stores the first action, and pays the reward at the end."""
         if self._elapsed == 0:
             self._chosen = 1 if 2 * int(action) - 1 == self._cue else -1
         self._elapsed += 1
@@ -128,11 +128,11 @@ class LateReward(gymnasium.Env[Any, Any]):  # type: ignore[misc]
 
 
 class ShowsOnlyTime(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
-    """Wrapper with a mistake: the observation, [1], is the share of the episode that has passed, and nothing else.
+    """Wrapper with a mistake: the observation, [1], is the elapsed share of the episode, and nothing else.
 
     Args:
         env: The env.
-        steps: Steps of the longest episode.
+        steps: Maximum number of steps in an episode.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], steps: int) -> None:
@@ -146,7 +146,7 @@ class ShowsOnlyTime(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         return self._shown(), self.env.reset(seed=seed, options=options)[1]
 
     def step(self, action: Any) -> Step:
-        """Steps the env, and hides its observation."""
+        """Steps the env, and hides its observations."""
         self._elapsed += 1
         _, reward, terminated, truncated, info = self.env.step(action)
         return self._shown(), float(reward), terminated, truncated, info
@@ -156,7 +156,7 @@ class ShowsOnlyTime(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
 
 
 class PaysTheSame(gymnasium.RewardWrapper[Any, Any]):  # type: ignore[misc]
-    """Wrapper with a mistake: the reward is -1 in each step, whatever happens."""
+    """Wrapper with a mistake: the reward is always -1."""
 
     def reward(self, reward: float) -> float:
         """Returns -1."""
@@ -164,12 +164,12 @@ class PaysTheSame(gymnasium.RewardWrapper[Any, Any]):  # type: ignore[misc]
 
 
 class ReplacesAction(gymnasium.ActionWrapper[Any, Any, Any]):  # type: ignore[misc]
-    """Wrapper with a mistake: the env takes one of its discrete actions for another.
+    """Wrapper with a mistake: replaces one of the env's discrete actions with another.
 
     Args:
         env: The env.
-        action: Action that is replaced.
-        by: Action that the env takes in its place.
+        action: The action to replace.
+        by: The action that the env gets instead.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], action: int, by: int) -> None:
@@ -177,7 +177,7 @@ class ReplacesAction(gymnasium.ActionWrapper[Any, Any, Any]):  # type: ignore[mi
         self._action, self._by = action, by
 
     def action(self, action: int) -> int:
-        """Returns the action that the env takes."""
+        """Returns the action that the env gets."""
         return self._by if int(action) == self._action else int(action)
 
 
@@ -186,7 +186,7 @@ class DisconnectsMotor(gymnasium.ActionWrapper[Any, Any, Any]):  # type: ignore[
 
     Args:
         env: The env.
-        motor: Index of the number.
+        motor: Index of that number.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], motor: int) -> None:
@@ -194,37 +194,37 @@ class DisconnectsMotor(gymnasium.ActionWrapper[Any, Any, Any]):  # type: ignore[
         self._motor = motor
 
     def action(self, action: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns the action with a 0 in place of the number."""
+        """Returns the action with that number set to 0."""
         taken = np.array(action)
         taken[self._motor] = 0.0
         return taken
 
 
 class NeverEnds(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
-    """Wrapper with a mistake: the end of an episode is not passed on."""
+    """Wrapper with a mistake: hides the end of an episode."""
 
     def step(self, action: Any) -> Step:
-        """Steps the env, also after the end of an episode."""
+        """Steps the env, even after the end of an episode."""
         observation, reward, _, _, info = self.env.step(action)
         return observation, float(reward), False, False, info
 
 
 class IgnoresSeed(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
-    """Wrapper with a mistake: the seed of `reset` is not passed on."""
+    """Wrapper with a mistake: ignores the seed of `reset`."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Starts an episode that no seed repeats."""
+        """Starts an episode that no seed can reproduce."""
         return self.env.reset(options=options)
 
 
 class MovingGoal(gymnasium.Env[Any, Any]):  # type: ignore[misc]
-    """Env in which a point follows a goal that swings once to each side; a mistake where the clock is hidden.
+    """Env in which a point follows a goal that swings once to each side; hiding the clock is a mistake.
 
-    Observation: the position and, unless hidden, the share of the episode that has passed. Action: [1], the velocity.
-    The reward is minus the distance from the goal, which depends on the time alone.
+    Observation: the position and, unless hidden, the elapsed share of the episode. Action: [1], the velocity. The
+    reward is the negative distance to the goal, whose position depends only on the time.
 
     Args:
-        steps: Steps of an episode, which a time limit ends.
+        steps: Number of steps after which a time limit ends an episode.
         hides_clock: Whether the observation lacks the time.
     """
 
@@ -253,14 +253,15 @@ class MovingGoal(gymnasium.Env[Any, Any]):  # type: ignore[misc]
 
 
 class AliasedCorridor(gymnasium.Env[Any, Any]):  # type: ignore[misc]
-    """Env in which two cells look alike but ask for opposite moves; no mistake, but greedy actions run in circles.
+    """Env in which two cells look alike but need opposite moves; no mistake, but greedy actions go in circles.
 
-    Five cells in a row, an exit below the middle one and a pit below each end; the second and the fourth cell look the
-    same (Silver's aliased grid world). Observation: [4], one-hot: left end, corridor, middle, right end. Actions: left,
-    right, down. The exit pays 1, a pit -1, each step -0.02; episodes start at an end, and a time limit ends them.
+    It has five cells in a row, an exit below the middle one and a pit below each end; the second and the fourth cell
+    look the same (Silver's aliased grid world). Observation: [4], one-hot: left end, corridor, middle, right end.
+    Actions: left, right, down. The exit pays 1, a pit -1, and each step -0.02; episodes start at an end of the row and
+    have a time limit.
 
     Args:
-        steps: Steps of the longest episode.
+        steps: Maximum number of steps in an episode.
     """
 
     _LOOKS = (0, 1, 2, 1, 3)
@@ -277,7 +278,7 @@ class AliasedCorridor(gymnasium.Env[Any, Any]):  # type: ignore[misc]
         return self._shown(), {}
 
     def step(self, action: int) -> Step:
-        """Moves; walls stop the agent."""
+        """Moves the agent; walls stop it."""
         self._elapsed += 1
         reward, ends = -0.02, False
         if int(action) < 2:

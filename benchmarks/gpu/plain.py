@@ -1,7 +1,7 @@
-"""PPO's minibatch update as one writes it in PyTorch: modules, a loss, `backward()` and Adam, without a framework.
+"""PPO's minibatch update written directly in PyTorch: modules, a loss, `backward()` and Adam, without a framework.
 
-It is rlrun's side's comparison in `run.py`: eager, and with `torch.compile(mode="reduce-overhead")`, which fuses
-operations and replays them as CUDA graphs.
+`run.py` compares rlrun with it: eager, and with `torch.compile(mode="reduce-overhead")`, which fuses operations and
+replays them as CUDA graphs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CLIP, VALUE_WEIGHT, ENTROPY_WEIGHT, MAX_NORM = 0.2, 0.5, 0.01, 0.5
 
 
 class Agent(nn.Module):
-    """Actor and critic: two dense networks for vectors, one of the Nature paper's convolutions for frames.
+    """Actor and critic: two dense networks for vectors, or the convolutions of the Nature paper for frames.
 
     Args:
         shape: Shape of an observation.
@@ -58,12 +58,12 @@ class Agent(nn.Module):
 def plain_update(
     agent: Agent, optimizer: torch.optim.Optimizer, *, half: bool
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Returns the update on a minibatch, which returns its statistics.
+    """Returns a function that updates on a minibatch and returns its statistics.
 
     Args:
         agent: The networks.
-        optimizer: Of their parameters.
-        half: Whether forward passes are in bfloat16, by autocast.
+        optimizer: Optimizer of the agent's parameters.
+        half: Whether forward passes use bfloat16, with autocast.
     """
 
     def update(batch: Mapping[str, Tensor]) -> Tensor:
@@ -85,6 +85,6 @@ def plain_update(
 
 
 def plain_agent(shape: tuple[int, ...], num_actions: int, width: int) -> tuple[Agent, Any]:
-    """Returns networks on the GPU and their optimizer: Adam in one kernel."""
+    """Returns networks on the GPU and their optimizer: Adam, fused into one kernel."""
     agent = Agent(shape, num_actions, width).cuda()
     return agent, torch.optim.Adam(agent.parameters(), lr=2.5e-4, eps=1e-5, fused=True, capturable=True)

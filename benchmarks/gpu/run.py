@@ -1,10 +1,10 @@
-"""Minibatch updates per second of a learner on a GPU: eager, as a CUDA graph, in bfloat16, and next to the CPU.
+"""Measures a learner's minibatch updates per second on a GPU: eager, with CUDA graphs, in bfloat16, and on the CPU.
 
     python -m benchmarks.gpu.run [--only ppo_small,ppo_frames,...] [--json FILE]
 
-A batch comes from an env, and is learned from again and again; it goes to the GPU each time. The CPU has as many
-threads as `--threads` says. Next to PPO without memory are updates that are written in PyTorch alone (`plain.py`): the
-fastest known ones are compiled by torch into CUDA graphs. They find their minibatches on the GPU already.
+Each case takes one batch from an env and learns from it repeatedly; the batch is transferred to the GPU each time. The
+CPU uses as many threads as `--threads` says. PPO without memory is compared with updates written directly in PyTorch
+(`plain.py`), the fastest of which torch compiles into CUDA graphs. Their minibatches are already on the GPU.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from rlrun.engine.learner.local_learner import LocalLearner
 
 @dataclass(frozen=True)
 class Case:
-    """What is learned: the env, the algorithm, and its settings.
+    """What to learn: the env, the algorithm, and its settings.
 
     Attributes:
         algorithm: Class of the algorithm.
         env: The env.
         config: Settings of the algorithm.
-        plain_shape: Shape of an observation, for PPO in PyTorch alone; empty for no such comparison.
+        plain_shape: Shape of an observation for the comparison with plain PyTorch; empty if there is none.
     """
 
     algorithm: str
@@ -82,7 +82,7 @@ WAYS: Mapping[str, tuple[str, UpdateExecutor, Mapping[str, Any]]] = {
 
 
 def main() -> None:
-    """Prints minibatch updates per second."""
+    """Prints the minibatch updates per second."""
     parser = parser_of(str(__doc__), CASES)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--threads", type=int, default=8, help="of the CPU")
@@ -96,11 +96,11 @@ def main() -> None:
 
 
 def measured_case(case: Case, seconds: float, threads: int) -> dict[str, float]:
-    """Returns the updates per second of each way."""
+    """Returns the updates per second for each way of running the case."""
     found = {}
     for way, (device, executor, settings) in WAYS.items():
         kind = getattr(rlrun, case.algorithm)
-        if settings.keys() & kind.Config.refused:  # DreamerV3 has no bfloat16
+        if settings.keys() & kind.Config.refused:  # DreamerV3 does not support bfloat16
             continue
         with rlrun.Training(case.env, kind(**case.config, **settings), seed=0) as training:
             training.update_executor = executor
@@ -122,7 +122,7 @@ def measured_case(case: Case, seconds: float, threads: int) -> dict[str, float]:
 def one_call(
     learner: LocalLearner, batch: SampleBatch, scheduled: Mapping[str, float], config: Mapping[str, Any]
 ) -> tuple[Callable[[], object], int]:
-    """Returns a call that learns from the batch, and how many updates it makes."""
+    """Returns a function that learns from the batch, and the number of updates per call."""
     size = config["minibatch_size"]
     if "num_epochs" not in config:
         updates = len(batch["valid"]) // size
@@ -132,7 +132,7 @@ def one_call(
 
 
 def plain_rates(case: Case, seconds: float) -> dict[str, float]:
-    """Returns the updates per second of PPO in PyTorch alone."""
+    """Returns the updates per second of PPO in plain PyTorch."""
     size, frames = case.config["minibatch_size"], len(case.plain_shape) == 3
     shape = (size, *case.plain_shape)
     batch = {
@@ -153,7 +153,7 @@ def plain_rates(case: Case, seconds: float) -> dict[str, float]:
 
 
 def calls_per_second(call: Callable[[], object], seconds: float) -> float:
-    """Returns how often a call is made per second, with all that it left the GPU to do."""
+    """Returns the number of calls per second, including the work that they queue on the GPU."""
     for _ in range(5):
         call()
     torch.cuda.synchronize()

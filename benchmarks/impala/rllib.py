@@ -1,16 +1,16 @@
-"""Runs one piece of the IMPALA benchmark with RLlib; `run.py` starts it in a venv of its own.
+"""RLlib's side of the IMPALA benchmark; `run.py` starts it in a separate venv.
 
-It knows nothing of rlrun, so that it can run where rlrun is not installed. An order names a `variant`, a way of running
-RLlib. On CartPole there is the new API stack ("new"), the same with Gymnasium's own vector CartPole ("vector"), and the
-old stack ("old"). On Pong, whose frames are uint8 until a network takes them, there are
+It does not import rlrun, so it can run in a venv without it. An order names a `variant`, a way to run RLlib. On
+CartPole, there are the new API stack ("new"), the same with Gymnasium's own vector CartPole ("vector"), and the old
+stack ("old"). On Pong, where frames stay uint8 until they reach a network, the variants are
 
-- "connectors": one gray frame per step from Gymnasium's Atari preprocessing, stacked by RLlib's connectors before the
-  network of a worker and again in the learner, so that a single frame per step travels. It is what RLlib's examples do,
-  except for RLlib's own wrapper, which shrinks every frame of the four, and turns frames into floats in the worker.
-- "vector": ALE's own vector env, which rlrun uses, with stacked frames.
-- "old": RLlib's old API stack, with RLlib's wrapper for it, which stacks frames.
+- "connectors": one gray frame per step from Gymnasium's Atari preprocessing. RLlib's connectors stack frames before the
+  network of a worker and again in the learner, so that only a single frame per step is transferred. RLlib's examples
+  do the same, but with RLlib's own wrapper, which shrinks all four frames and converts them to floats in the worker.
+- "vector": ALE's own vector env, which rlrun uses too, with stacked frames.
+- "old": RLlib's old API stack with its own wrapper, which stacks frames.
 
-The learner runs in a thread of the algorithm's own process, or, with ", learner apart", in an actor of its own.
+The learner runs in a thread of the algorithm's own process or, with ", learner apart", in a separate actor.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ITERATION_S = 1.0
 
 
 class NatureNet(nn.Module):
-    """The convolutions that rlrun calls `nature`, a dense layer of 512, and both heads on it."""
+    """The convolutions that rlrun calls `nature`, a dense layer of 512, and both heads."""
 
     def __init__(self, num_actions: int, channels_first: bool) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class NatureNet(nn.Module):
         self.value_head = nn.Linear(512, 1)
 
     def features(self, frames: Tensor) -> Tensor:
-        """Returns what both heads look at, [N, 512]."""
+        """Returns the inputs of both heads, [N, 512]."""
         pixels = frames if self.channels_first else frames.permute(0, 3, 1, 2)
         features: Tensor = self.layers(pixels.float() * (1 / 255))
         return features
@@ -78,7 +78,7 @@ class NatureModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]  # ra
     """`NatureNet` for the new API stack."""
 
     def setup(self) -> None:
-        """Makes the network."""
+        """Creates the network."""
         self.net = NatureNet(int(self.action_space.n), self.observation_space.shape[0] == FRAMES)
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
@@ -115,26 +115,26 @@ class NatureModel(TorchModelV2, nn.Module):  # type: ignore[misc]
 
 
 def single_frames(settings: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-    """Makes a game whose observations are single gray frames [84, 84, 1]."""
+    """Creates a game whose observations are single gray frames [84, 84, 1]."""
     gymnasium.register_envs(ale_py)
     game = gymnasium.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0.25)
     return gymnasium.wrappers.AtariPreprocessing(game, frame_skip=4, screen_size=PIXELS, grayscale_newaxis=True)
 
 
 def frames_of_old_stack(settings: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-    """Makes a game as RLlib's `wrap_deepmind` does, without what counts episodes and ends them with a life."""
+    """Creates a game as RLlib's `wrap_deepmind` does, without counting episodes and ending them when a life is lost."""
     gymnasium.register_envs(ale_py)
     game = gymnasium.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0.25)
     return FrameStack(WarpFrame(FireResetEnv(NoopResetEnv(MaxAndSkipEnv(game, 4))), PIXELS), FRAMES)
 
 
 def vector_frames(settings: Mapping[str, Any]) -> Any:
-    """Makes ALE's vector env, and a single game for RLlib to look at the spaces of where it asks for one."""
+    """Creates ALE's vector env, with a single game if RLlib only needs its spaces."""
     return AtariVectorEnv("pong", num_envs=settings.get("num_envs", 1), num_threads=1, repeat_action_probability=0.25)
 
 
 def config_of(work: Measurement) -> IMPALAConfig:
-    """Returns RLlib's config of a piece of work."""
+    """Returns RLlib's config for the given work."""
     is_old = work["variant"] == "old"
     config = IMPALAConfig().framework("torch").debugging(seed=work["seed"], log_level="ERROR")
     config.api_stack(enable_rl_module_and_learner=not is_old, enable_env_runner_and_connector_v2=not is_old)
@@ -187,17 +187,17 @@ def pong(config: IMPALAConfig, work: Measurement) -> IMPALAConfig:
 
 
 def counts(result: Mapping[str, Any], is_old: bool) -> Measurement:
-    """Returns the env steps that were sampled and learned from so far."""
+    """Returns the numbers of env steps sampled and learned from so far."""
     if is_old:
         trained = result["counters"].get("num_env_steps_trained", 0)
     else:
-        learners = result.get("learners", {})  # not there before the first update
+        learners = result.get("learners", {})  # missing before the first update
         trained = learners.get("__all_modules__", {}).get("num_env_steps_trained_lifetime", 0)
     return {"env_steps": result["num_env_steps_sampled_lifetime"], "env_steps_trained": trained}
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains through warm-up and window, and returns what the window held."""
+    """Trains through the warm-up and the window, and returns the measurements of the window."""
     logging.disable(logging.WARNING)
     ray.init("local", num_cpus=work["workers"] + 3, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     algorithm, is_old = config_of(work).build_algo(), work["variant"] == "old"

@@ -1,7 +1,7 @@
-"""Runs one piece of the IMPALA benchmark with rlrun; `run.py` starts it in a process of its own.
+"""rlrun's side of the IMPALA benchmark; `run.py` starts it in a separate process.
 
-It trains as a user's own loop over `train` does, with workers in Ray actors and without result files, like the sides
-that it is compared with.
+It trains as a user's own loop over `train` does, with workers in Ray actors and without result files, like the other
+sides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from benchmarks.peers import Measurement, answer
 
 
 def measured(work: Measurement) -> Measurement:
-    """Runs a piece of work."""
+    """Runs the given work, and returns the measurements."""
     is_pong = work["env"].startswith("ALE/")
     pong = {"clip_rewards": 1, "model": {"conv": "nature", "hiddens": [], "shared_value": True}}
     config = {

@@ -1,12 +1,12 @@
-"""Runs Pong with Sample Factory's asynchronous PPO; `run.py` starts it in a venv of its own.
+"""Sample Factory's side of the IMPALA benchmark: asynchronous PPO on Pong; `run.py` starts it in a separate venv.
 
-It knows nothing of rlrun, so that it can run where rlrun is not installed. Envs are single games with Gymnasium's Atari
-preprocessing, which looks at two of four frames and takes gray ones from ALE, where Sample Factory's own example
-shrinks every one in colour; frames are uint8 in shared memory. Each worker steps its envs in two halves, one of which
-acts while the other waits for actions, as its documentation advises.
+It does not import rlrun, so it can run in a venv without it. Each env is a single game with Gymnasium's Atari
+preprocessing, which reads two of four frames and gets them in gray from ALE; Sample Factory's own example shrinks every
+frame in color. Frames are uint8 in shared memory. Each worker splits its envs into two halves: one half acts while the
+other waits for actions, as Sample Factory's documentation recommends.
 
-Advantages are GAE's, as in its Atari example: with V-trace, Sample Factory 2.1.1 fails when it writes its summaries
-("'AttrDict' object has no attribute 'advantages'").
+Advantages are computed with GAE, as in its Atari example: with V-trace, Sample Factory 2.1.1 fails when it writes its
+summaries ("'AttrDict' object has no attribute 'advantages'").
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FOREVER = 10**12
 
 
 def make_pong(name: str, config: Any, env_config: Any, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
-    """Makes a game whose observations are four stacked gray frames [4, 84, 84]."""
+    """Creates a game whose observations are four stacked gray frames [4, 84, 84]."""
     game = AtariEnv("pong", frameskip=1, repeat_action_probability=0.25, render_mode=render_mode)
     frames = gymnasium.wrappers.AtariPreprocessing(game, frame_skip=4, screen_size=84)
     counted = gymnasium.wrappers.RecordEpisodeStatistics(FireResetEnv(frames))
@@ -39,7 +39,7 @@ def make_pong(name: str, config: Any, env_config: Any, render_mode: str | None =
 
 
 class Clock(AlgoObserver):  # type: ignore[misc]  # sample_factory has no types
-    """Notes the clock, the CPU time and the env steps that were learned from, after every batch of the window."""
+    """Records the clock, the CPU time and the number of env steps learned from, after every batch in the window."""
 
     def __init__(self, warm_up_s: float, window_s: float) -> None:
         self.warm_up_s, self.window_s = warm_up_s, window_s
@@ -47,7 +47,7 @@ class Clock(AlgoObserver):  # type: ignore[misc]  # sample_factory has no types
         self.marks: list[Measurement] = []
 
     def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:
-        """Takes note, and ends the run after the window."""
+        """Records them, and ends the run after the window."""
         now = time.perf_counter()
         if self.began is None:
             self.began = now
@@ -58,7 +58,7 @@ class Clock(AlgoObserver):  # type: ignore[misc]  # sample_factory has no types
 
 
 def arguments(work: Measurement, directory: str) -> list[str]:
-    """Returns the command line that stands for a piece of work."""
+    """Returns Sample Factory's command line for the given work."""
     settings = {
         "env": "pong",
         "experiment": "bench",
@@ -107,7 +107,7 @@ def arguments(work: Measurement, directory: str) -> list[str]:
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains through warm-up and window, and returns what the window held."""
+    """Trains through the warm-up and the window, and returns the measurements of the window."""
     logging.disable(logging.WARNING)
     register_env("pong", make_pong)
     clock = Clock(work["warm_up_s"], work["window_s"])

@@ -1,9 +1,9 @@
-"""Speed of collecting with an inference server, next to workers that act themselves, with Pong's network and an LSTM.
+"""Measures collection speed with an inference server and with workers that act themselves: Pong's network with an LSTM.
 
-    python -m benchmarks.inference.run            # both places in turn, and the times from which follows what pays
+    python -m benchmarks.inference.run            # all settings in turn, and the times behind the differences
 
-Only fragments are collected; nothing is learned. Both settings run in turn, so that other load on the machine affects
-them alike: compare their ratio.
+The benchmark only collects fragments, without learning. The settings run in turn, so that other load on the machine
+affects all of them alike; compare their ratios.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LSTM = {"core": "lstm", "core_width": 256, "activation": "relu", "hiddens": [256
 
 
 def assembled(workers: int, envs: int, inference: dict[str, Any]) -> RunningTraining:
-    """Creates a training of IMPALA on Pong, whose workers have started and received weights."""
+    """Creates an IMPALA training on Pong whose workers have started and received weights."""
     algorithm = Impala(
         num_workers=workers,
         num_envs_per_worker=envs,
@@ -41,7 +41,7 @@ def assembled(workers: int, envs: int, inference: dict[str, Any]) -> RunningTrai
 
 
 def collect(running: RunningTraining, fragments: int) -> tuple[float, Any]:
-    """Collects fragments; returns the env steps per second, and the counts of requests to the server."""
+    """Collects fragments; returns the env steps per second, and the server's request counts."""
     workers = running.workers
     arrived: list[Rollout] = []
     served: list[Served | None] = []
@@ -63,7 +63,7 @@ def collect(running: RunningTraining, fragments: int) -> tuple[float, Any]:
 
 
 def policy_ms(running: RunningTraining, rows: int, repeats: int) -> float:
-    """CPU milliseconds of a forward pass with some rows, in one thread."""
+    """CPU milliseconds of a forward pass with the given number of rows, in one thread."""
     behavior = running.trainee.policy.behavior()
     behavior.load(running.trainee.weights())
     observations = np.zeros((rows, 4, 84, 84), np.uint8)
@@ -89,7 +89,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    num_cpus = 3 * (given.workers + 1)  # all settings are up at the same time
+    num_cpus = 3 * (given.workers + 1)  # workers for all settings run at the same time
     ray.init(address="local", num_cpus=num_cpus, include_dashboard=False, logging_level="ERROR")
     settings: dict[str, dict[str, Any]] = {
         "worker": {},
@@ -101,7 +101,7 @@ def main() -> None:
     for rows in (1, 4, 8, 16, 32):
         print(f"forward pass of {rows} rows: {policy_ms(first, rows, 15):.2f} CPU ms", flush=True)
     for name, running in trainings.items():
-        collect(running, given.workers)  # starts what is left to start
+        collect(running, given.workers)  # finishes the startup
         print(f"started: {name}", flush=True)
     speeds: dict[str, list[float]] = {name: [] for name in trainings}
     for _ in range(given.rounds):

@@ -1,4 +1,4 @@
-"""Trains rlrun's PPO for the benchmark of action masks; `run.py` starts it in a process of its own."""
+"""rlrun's side of the benchmark of action masks; `run.py` starts it in a separate process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def trained(work: Measurement) -> Measurement:
     config = {
         "num_envs_per_worker": work["num_envs"],
         "train_batch_size": work["num_envs"]
-        * (11 * work["fragment"] // 10),  # of 11 rows of an env slot 10 hold a step
+        * (11 * work["fragment"] // 10),  # of an env slot's 11 rows, 10 contain a step
         "min_env_steps_per_iteration": 1,
         "minibatch_size": 11 * work["minibatch"] // 10,
         "num_epochs": work["epochs"],

@@ -1,15 +1,15 @@
-"""Measures what PPO with action masks learns, with sb3-contrib's MaskablePPO and with rlrun, on the same work.
+"""Compares the returns of PPO with action masks, in rlrun and in sb3-contrib (MaskablePPO), on the same work.
 
     python -m benchmarks.masks.run [--first-seed N] [--seeds N] [--marks N ...] [--json FILE]
 
-The env is `rlrun.toys:MaskedMatch`: 100 actions, of which 25 are allowed at each step. Any allowed
-actions return 0.4, the right ones 10. Both sides have the same network, learning rate, minibatches and epochs, as many
-env steps per batch, and the same budget. At each mark of the budget the likeliest actions of 100 episodes are
-evaluated. A line gives the interquartile mean over seeds and its 95% bootstrap interval.
+The env is `rlrun.toys:MaskedMatch`: 100 actions, 25 of which are allowed at each step. Random allowed actions reach a
+return of 0.4, the right ones 10. Both sides have the same network, learning rate, minibatches and epochs, the same
+number of env steps per batch, and the same budget. At each mark of the budget, the most likely actions are evaluated in
+100 episodes. A line shows the interquartile mean over seeds and its 95% bootstrap interval.
 
-MaskablePPO gets a venv of its own under `.bench/`. Two differences are left: it standardises advantages per minibatch,
-rlrun per batch; and in rlrun a row begins each episode and holds no step, which is why its fragments are a tenth
-longer.
+MaskablePPO gets its own venv under `.bench/`. Two differences remain: MaskablePPO standardizes advantages per
+minibatch, rlrun per batch; and in rlrun, each episode starts with a row that contains no step, so its fragments are a
+tenth longer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORK: Measurement = {
 
 
 def main() -> None:
-    """Trains all seeds of both sides in turn, and prints what they reach at each mark."""
+    """Trains all seeds of both sides in turn, and prints their returns at each mark."""
     parser = parser_of(str(__doc__))
     parser.add_argument("--first-seed", type=int, default=0, help="the first seed; settings were fixed on 100 and 101")
     parser.add_argument("--seeds", type=int, default=5, help="how many seeds")

@@ -1,6 +1,6 @@
-"""Trains sb3-contrib's MaskablePPO for the benchmark of action masks; `run.py` starts it in a venv of its own.
+"""sb3-contrib's side of the benchmark of action masks, with MaskablePPO; `run.py` starts it in a separate venv.
 
-Of rlrun it takes the env alone, which needs nothing but Gymnasium and NumPy.
+It uses only the env from rlrun, which needs nothing but Gymnasium and NumPy.
 """
 
 from __future__ import annotations

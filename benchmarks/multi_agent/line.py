@@ -1,4 +1,4 @@
-"""The world of the multi-agent benchmark: many agents on a line, told in dicts; it knows neither rlrun nor RLlib."""
+"""The world of the multi-agent benchmark: many agents on a line, with dicts; it imports neither rlrun nor RLlib."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ EPISODE_STEPS = 200
 
 
 class Line:
-    """Agents that move on a line towards targets of their own; an episode takes 200 steps.
+    """Agents on a line that move toward their own targets; an episode has 200 steps.
 
-    All agents are computed at once, so that what is measured is the frameworks' work and not the world's.
+    All agents are computed in one operation, so the benchmark measures the frameworks and not the world.
 
     Args:
-        num_agents: How many.
+        num_agents: Number of agents.
     """
 
     def __init__(self, num_agents: int) -> None:
@@ -25,14 +25,14 @@ class Line:
         self.seen = np.zeros((num_agents, OBSERVED), np.float32)
 
     def reset(self, seed: int | None) -> dict[str, Any]:
-        """Begins an episode and returns the observations by agent."""
+        """Starts an episode, and returns the observations by agent."""
         self.draws = np.random.default_rng(seed)
         self.taken = 0
         self.seen[:] = self.draws.standard_normal(self.seen.shape, np.float32)
         return self._observations()
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float], bool]:
-        """Returns observations and rewards by agent, and whether the episode is cut off."""
+        """Returns observations and rewards by agent, and whether the episode is truncated."""
         self.taken += 1
         moved = np.fromiter((actions[agent] for agent in self.agents), np.float32, len(self.agents)) - 1.5
         self.seen[:, 0] += 0.1 * moved

@@ -1,7 +1,7 @@
-"""Runs one piece of the multi-agent benchmark with RLlib; `run.py` starts it in a venv of its own.
+"""RLlib's side of the multi-agent benchmark; `run.py` starts it in a separate venv.
 
-The new API stack, one policy for all agents, sampling in the algorithm's own process, the learner there too, one
-thread. It knows nothing of rlrun, so that it can run where rlrun is not installed.
+It uses the new API stack with one policy for all agents, and samples and learns in the algorithm's own process with one
+thread. It does not import rlrun, so it can run in a venv without it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LineEnv(MultiAgentEnv):  # type: ignore[misc]
         self.action_spaces = dict.fromkeys(self.agents, done)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        """Begins an episode."""
+        """Starts an episode."""
         return self.line.reset(seed), {}
 
     def step(self, actions: dict[str, Any]) -> Any:
@@ -44,7 +44,7 @@ class LineEnv(MultiAgentEnv):  # type: ignore[misc]
 
 
 def config_of(work: Measurement) -> Any:
-    """Returns RLlib's config of a piece of work."""
+    """Returns RLlib's config for the given work."""
     settings = work["config"]
     config = PPOConfig().environment(LineEnv, env_config={"num_agents": work["num_agents"]}).framework("torch")
     config.debugging(seed=work["seed"], log_level="ERROR")
@@ -68,12 +68,12 @@ def config_of(work: Measurement) -> Any:
 
 
 def agent_steps(result: Measurement) -> int:
-    """Returns how many steps agents have taken so far."""
+    """Returns the number of agent steps so far."""
     return int(sum(result["env_runners"]["num_agent_steps_sampled_lifetime"].values()))
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains through warm-up and window, and returns what the window held."""
+    """Trains through the warm-up and the window, and returns the measurements of the window."""
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     results, clocks = in_window(work, config_of(work).build_algo().train)
     return {"env_steps": agent_steps(results[-1]) - agent_steps(results[0]), **clocks}

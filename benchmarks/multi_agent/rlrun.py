@@ -1,4 +1,4 @@
-"""Runs one piece of the multi-agent benchmark with rlrun; `run.py` starts it in a process of its own."""
+"""rlrun's side of the multi-agent benchmark; `run.py` starts it in a separate process."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class LineWorld(World):
         self._spaces = Spaces(Box(-np.inf, np.inf, (OBSERVED,), np.float32), Discrete(ACTIONS))
 
     def spaces(self, agent: str) -> Spaces:
-        """Returns the spaces that all agents have."""
+        """Returns the spaces, which are the same for all agents."""
         return self._spaces
 
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Starts an episode."""
         return self.line.reset(seed)
 
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
@@ -45,7 +45,7 @@ class LineWorld(World):
 
 
 def sampled(work: Measurement) -> Measurement:
-    """Collects fragments without learning, and returns how many steps of agents the window held."""
+    """Collects fragments without learning, and returns the number of agent steps in the window."""
     with training_of(work, work["config"]) as training:
         training.start()
         workers = training.running.workers
@@ -60,7 +60,7 @@ def sampled(work: Measurement) -> Measurement:
 
 
 def stepped(work: Measurement) -> Measurement:
-    """Steps a world alone, with actions that are drawn before, and returns how many steps of agents that were."""
+    """Steps a world without a policy, with actions drawn in advance, and returns the number of agent steps."""
     world = make_world(EnvConfig.parse(work["world"]))
     spaces = {agent: world.spaces(agent).action for agent in world.possible_agents}
     for space in spaces.values():
@@ -80,7 +80,7 @@ def stepped(work: Measurement) -> Measurement:
 
 
 def stepped_arrays(work: Measurement) -> Measurement:
-    """Steps `Tribes` alone, with actions that are drawn before, and returns how many steps of agents that were."""
+    """Steps `Tribes` without a policy, with actions drawn in advance, and returns the number of agent steps."""
     worlds, generator = list(range(4)), np.random.default_rng(work["seed"])
     world = Tribes(len(worlds))
     shape = (len(worlds), world.groups["red"].num_agents, 2)
@@ -91,7 +91,7 @@ def stepped_arrays(work: Measurement) -> Measurement:
         nonlocal shown
         number = sum(int(np.count_nonzero(rows.acts)) for rows in shown.groups.values())
         shown = world.step(next(drawn))
-        if shown.ended.any():  # all worlds' episodes are equally long
+        if shown.ended.any():  # episodes have the same length in all worlds
             shown = world.reset(worlds, worlds)
         return number
 
@@ -100,14 +100,14 @@ def stepped_arrays(work: Measurement) -> Measurement:
 
 
 def learned(work: Measurement) -> Measurement:
-    """Runs the shipped spec of `Tribes`, and returns how many steps of agents it learned from."""
+    """Runs the shipped spec of `Tribes`, and returns the number of agent steps it learned from."""
     entry = yaml.safe_load(Path("configs/worlds/tribes_ppo.yaml").read_text())["tribes-ppo"]
     plain = {key: part for key, part in entry.items() if key not in ("expect", "evaluation", "checkpoint")}
     return run_iterations(plain, work, [f"policies/{tribe}/agent_steps" for tribe in TRIBES])
 
 
 def measured(work: Measurement) -> Measurement:
-    """Runs a piece of work."""
+    """Runs the given work, and returns the measurements."""
     if work["does"] == "train":
         return train_in_window(work, work["config"], counted="agent_steps")
     ways = {"sample": sampled, "step": stepped, "step_arrays": stepped_arrays, "learn": learned}

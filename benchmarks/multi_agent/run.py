@@ -1,15 +1,15 @@
-"""Measures worlds of many agents: next to RLlib, next to single agents, and next to PettingZoo's own steps.
+"""Measures worlds with many agents, compared with RLlib, with single agents, and with PettingZoo's own steps.
 
     python -m benchmarks.multi_agent.run [--only crowd,tribes] [--repeats N] [--set window_s=S] [--json FILE]
 
-crowd       PPO, one policy for 64 agents in each of 8 worlds of dicts, with RLlib and with rlrun on the same world
-array       sampling in 512 slots: an array world of 256 x 2 CartPoles next to 512 CartPoles of one agent
-pettingzoo  sampling in simple_spread next to stepping the world alone, without any policy
-tribes      PPO with two policies for 128 agents in each of 4 worlds of the toy `Tribes`, next to its own steps
+crowd       PPO, one policy for 64 agents in each of 8 worlds with dicts, in RLlib and in rlrun, on the same world
+array       sampling in 512 slots: an array world of 256 x 2 CartPoles, compared with 512 single-agent CartPoles
+pettingzoo  sampling in simple_spread, compared with stepping the world without a policy
+tribes      PPO with two policies for 128 agents in each of 4 worlds of the toy `Tribes`, compared with its own steps
 
-Rates are agents' steps a second in a window after the warm-up; imports and compilation do not count. One thread each.
-On a machine that is busy otherwise look at the ratio by CPU time. In `crowd` both sides have the same world, network,
-batch, minibatch and passes; RLlib's venv is made under `.bench/` at the first call.
+Rates are agent steps per second in a window after the warm-up, without imports and compilation. Each side has one
+thread. On a busy machine, compare the ratios by CPU time. In `crowd`, both sides have the same world, network, batch,
+minibatch and epochs; RLlib's venv is created under `.bench/` on the first run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Runs one piece of the off-policy benchmark with RLlib; `run.py` starts it in a venv of its own.
+"""RLlib's side of the off-policy benchmark; `run.py` starts it in a separate venv.
 
-The new API stack, sampling in the algorithm's own process (no env runners), the learner there too, one thread. It knows
-nothing of rlrun, so that it can run where rlrun is not installed.
+It uses the new API stack, and samples and learns in the algorithm's own process (no env runners) with one thread. It
+does not import rlrun, so it can run in a venv without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.peers import Measurement, answer, between, in_window
 
 
 def config_of(work: Measurement) -> Any:
-    """Returns RLlib's config of a piece of work."""
+    """Returns RLlib's config for the given work."""
     config = DQNConfig() if work["algorithm"] == "dqn" else SACConfig()
     config = config.environment(work["env"]).framework("torch").debugging(seed=work["seed"], log_level="ERROR")
     config.env_runners(
@@ -31,7 +31,7 @@ def config_of(work: Measurement) -> Any:
     shared = {
         "gamma": work["gamma"],
         "train_batch_size_per_learner": work["batch"],
-        "training_intensity": work["training_intensity"] * work["batch"],  # trained over sampled steps
+        "training_intensity": work["training_intensity"] * work["batch"],  # trained per sampled steps
         "num_steps_sampled_before_learning_starts": work["learning_starts"],
         "replay_buffer_config": {
             "type": "PrioritizedEpisodeReplayBuffer",
@@ -58,14 +58,14 @@ def config_of(work: Measurement) -> Any:
 
 
 def counts(result: Measurement) -> Measurement:
-    """Returns env steps so far, and the rows of minibatches that were learned from."""
+    """Returns the env steps so far, and the number of rows in the minibatches so far."""
     learned = result.get("learners", {}).get("default_policy", {})
     trained = learned.get("num_module_steps_trained_lifetime", 0)
     return {"env_steps": result["env_runners"]["num_env_steps_sampled_lifetime"], "rows": trained}
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains through warm-up and window, and returns what the window held."""
+    """Trains through the warm-up and the window, and returns the measurements of the window."""
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     algorithm = config_of(work).build_algo()
     while counts(algorithm.train())["env_steps"] <= work["learning_starts"]:

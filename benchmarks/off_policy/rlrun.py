@@ -1,4 +1,4 @@
-"""Runs one piece of the off-policy benchmark with rlrun; `run.py` starts it in a process of its own."""
+"""rlrun's side of the off-policy benchmark; `run.py` starts it in a separate process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.peers import Measurement, answer
 
 
 def config_of(work: Measurement) -> dict[str, Any]:
-    """Returns rlrun's config of a piece of work."""
+    """Returns rlrun's config for the given work."""
     config: dict[str, Any] = {
         "num_envs_per_worker": work["num_envs"],
         "rollout_fragment_length": work["fragment"],
@@ -24,7 +24,7 @@ def config_of(work: Measurement) -> dict[str, Any]:
         **work["config"],
     }
     if work["algorithm"] in ("dqn", "apex"):
-        # Stable-Baselines3 counts env steps between two copies of the network, rlrun minibatches.
+        # Stable-Baselines3 counts the env steps between two copies of the network; rlrun counts minibatches.
         interval = round(work["target_interval_steps"] * work["training_intensity"])
         return {**config, "target_update_interval": interval, "epsilon": 0.05, "huber": 1.0}
     return {**config, **({"tau": work["tau"]} if "tau" in work else {})}

@@ -1,24 +1,25 @@
-"""Measures DQN, SAC and TD3 with Stable-Baselines3, SBX, RLlib and rlrun, in turn, on the same work, one thread each.
+"""Compares DQN, SAC and TD3 in rlrun, Stable-Baselines3, SBX and RLlib: they take turns, each with one thread.
 
     python -m benchmarks.off_policy.run [--only dqn,dqn8,sac,td3,apex] [--repeats N] [--set window_s=S] [--json FILE]
 
-dqn   DQN on CartPole-v1, 1 env, an update of a minibatch of 64 for every 4 env steps, 64 x 64
+dqn   DQN on CartPole-v1, 1 env, an update with a minibatch of 64 for every 4 env steps, 64 x 64
 dqn8  the same with 8 envs and the same ratio of updates to env steps
-sac   SAC on Pendulum-v1, 256 x 256, a minibatch of 256 and an update for every env step
-td3   TD3 likewise
-apex  Ape-X DQN on CartPole-v1 with 2 workers: how long the learner waits for data (rlrun alone)
+sac   SAC on Pendulum-v1, 256 x 256, an update with a minibatch of 256 for every env step
+td3   the same with TD3
+apex  Ape-X DQN on CartPole-v1 with 2 workers: how long the learner waits for data (only rlrun)
 
-All sides have the same networks, minibatches, capacities and ratios of updates to env steps, which are counted on each.
-Rates are env steps per second in a window that begins when a side has learned for the warm-up; imports and compilation
-do not count. On a machine that is busy otherwise look at the ratio by CPU time.
+All sides have the same networks, minibatches, capacities and ratios of updates to env steps; the benchmark counts the
+updates of each side. Rates are env steps per second in a window that begins when a side has learned for the warm-up, so
+imports and compilation are excluded. On a busy machine, compare the ratios by CPU time.
 
-What is not the same: rlrun's DQN is double, as RLlib's, with one more pass over each minibatch than those of
-Stable-Baselines3 and SBX. RLlib's replay is prioritized ("rlrun, prioritized" has the same). In rlrun the row in which
-an episode begins again does not count as an env step. rlrun's updates are compiled, as by default in any long run, and
-SBX's by XLA; the others' are not, as by default. SBX runs on one CPU, since XLA takes a thread for each. The venvs of
-the others are made under `.bench/` at the first call, with the torch that rlrun runs with.
+The sides differ in these points: rlrun and RLlib use double DQN, which needs one more pass over each minibatch than the
+DQN of Stable-Baselines3 and SBX. RLlib's replay is prioritized, and so is that of "rlrun, prioritized". In rlrun, the
+row in which an episode starts does not count as an env step. rlrun compiles its updates, which is the default in long
+runs, and XLA compiles SBX's updates; the others do not compile theirs, which is their default. SBX runs on one CPU,
+because XLA starts a thread for each CPU. The venvs of the others are created under `.bench/` on the first run, with
+rlrun's version of torch.
 
-`floor` is what bare env steps and exactly the matrix products of updates and acting take: see `benchmarks.floor`.
+`floor` is the time of the bare env steps and of the matrix products of updates and acting; see `benchmarks.floor`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ SAC: Measurement = {
 
 
 def rlrun(name: str, aims: Mapping[str, float], **config: Any) -> Side:
-    """Returns rlrun's side, with some settings of its own."""
+    """Returns rlrun's side, with additional settings."""
     return Side(name, "off_policy.rlrun", {"config": config}, aims)
 
 

@@ -1,8 +1,8 @@
-"""Runs one piece of the off-policy benchmark with Stable-Baselines3 or SBX; `run.py` starts it in its own venv.
+"""The side of Stable-Baselines3 and SBX in the off-policy benchmark; `run.py` starts it in their venv.
 
-Stable-Baselines3 is used as its users would for speed: `make_vec_env` (a `DummyVecEnv` of monitored envs), the CPU,
-one thread, no logging. SBX is the same in JAX, with the same envs and callbacks. The side knows nothing of rlrun, so
-that it can run where rlrun is not installed.
+It uses Stable-Baselines3 as a user who wants speed would: `make_vec_env` (a `DummyVecEnv` of monitored envs), the CPU,
+one thread, no logging. SBX does the same in JAX, with the same envs and callbacks. The module does not import rlrun, so
+it can run in a venv without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENDLESS = 1_000_000_000
 
 
 class Window(BaseCallback):  # type: ignore[misc]  # stable_baselines3 is not type-checked
-    """Notes clocks, env steps and updates when the window begins, and ends training when it is over."""
+    """Records clocks, env steps and updates at the start of the window, and ends training at its end."""
 
     def __init__(self, work: Measurement) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Window(BaseCallback):  # type: ignore[misc]  # stable_baselines3 is not ty
         self.marks: list[Measurement] = []
 
     def _on_step(self) -> bool:
-        if self.model._n_updates == 0:  # the first update of SBX is compiled
+        if self.model._n_updates == 0:  # SBX compiles its first update
             return True
         self.begins_at = self.begins_at or time.perf_counter() + self.work["warm_up_s"]
         next_mark = self.marks[0]["seconds"] + self.work["window_s"] if self.marks else self.begins_at
@@ -39,11 +39,11 @@ class Window(BaseCallback):  # type: ignore[misc]  # stable_baselines3 is not ty
 
 
 def make_model(work: Measurement) -> Any:
-    """Returns the model of a piece of work, with the network, batch and ratio of updates that rlrun has."""
+    """Returns a model with the same network, batch size and ratio of updates to env steps as rlrun."""
     if work["library"] == "sbx":
         on_one_cpu()
     kind = getattr(import_module(work["library"]), work["algorithm"].upper())
-    # An update for every `1 / intensity` steps; SB3 counts calls of the vector env.
+    # One update per `1 / intensity` steps; SB3 counts steps of the vector env.
     steps = max(round(1 / work["training_intensity"] / work["num_envs"]), 1)
     settings: dict[str, Any] = {
         "learning_rate": work["lr"],
@@ -68,7 +68,7 @@ def make_model(work: Measurement) -> Any:
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains through warm-up and window, and returns what the window held."""
+    """Trains through the warm-up and the window, and returns the measurements of the window."""
     window = Window(work)
     make_model(work).learn(ENDLESS, callback=window)
     return between(*window.marks)

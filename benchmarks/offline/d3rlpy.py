@@ -1,6 +1,6 @@
-"""Runs one piece of the offline benchmark with d3rlpy; `run.py` starts it in a venv of its own.
+"""d3rlpy's side of the offline benchmark; `run.py` starts it in a separate venv.
 
-Minibatches are drawn and learned from as `fit` does it, without its logging. It knows nothing of rlrun.
+It draws minibatches and learns from them as `fit` does, without the logging. It does not import rlrun.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import torch
 from benchmarks.peers import Measurement, answer, in_window
 
 UPDATES = 20
-"""Updates between two looks at the clock."""
+"""Updates between two readings of the clock."""
 
 
 def algorithm_of(work: Measurement) -> Any:
-    """Returns d3rlpy's algorithm with the networks and settings of the work."""
+    """Returns d3rlpy's algorithm with the work's networks and settings."""
     layers = d3rlpy.models.VectorEncoderFactory(hidden_units=work["hiddens"])
     roles = ("actor", "critic") if work["algorithm"] == "cql" else ("actor", "critic", "value")
     shared = {
@@ -30,14 +30,14 @@ def algorithm_of(work: Measurement) -> Any:
     }
     if work["algorithm"] == "iql":
         return d3rlpy.algos.IQLConfig(**shared).create(device="cpu:0")
-    # No multiplier of the conservative weight is learned, as by default in rlrun.
+    # As in rlrun's default, the weight of the conservative loss is fixed.
     return d3rlpy.algos.CQLConfig(**shared, n_action_samples=work["sampled"], alpha_learning_rate=0.0).create(
         device="cpu:0"
     )
 
 
 def measured(work: Measurement) -> Measurement:
-    """Updates through warm-up and window, and returns how many updates the window held."""
+    """Updates through the warm-up and the window, and returns the number of updates in the window."""
     torch.set_num_threads(1)
     arrays = np.load(f"{work['data']}/arrays.npz")
     ends = arrays["timeouts"].astype(np.float32)

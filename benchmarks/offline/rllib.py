@@ -1,7 +1,7 @@
-"""Runs behavioral cloning of the offline benchmark with RLlib; `run.py` starts it in a venv of its own.
+"""RLlib's side of the offline benchmark, with behavioral cloning; `run.py` starts it in a separate venv.
 
-The new API stack, with the learner in the algorithm's own process and columns in Parquet, read by Ray Data. It knows
-nothing of rlrun.
+It uses the new API stack, with the learner in the algorithm's own process and columns in Parquet files that Ray Data
+reads. It does not import rlrun.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write_parquet(arrays: Any, folder: str) -> None:
 
 
 def config_of(work: Measurement, folder: str) -> Any:
-    """Returns RLlib's config of the work."""
+    """Returns RLlib's config for the given work."""
     env = gymnasium.make(work["env"])
     config = BCConfig().environment(observation_space=env.observation_space, action_space=env.action_space)
     config.framework("torch").debugging(seed=work["seed"], log_level="ERROR")
@@ -55,12 +55,12 @@ def config_of(work: Measurement, folder: str) -> Any:
 
 
 def rows(result: Measurement) -> Measurement:
-    """Returns the rows of minibatches that were learned from so far."""
+    """Returns the number of rows in the minibatches so far."""
     return {"rows": result["learners"]["default_policy"]["num_module_steps_trained_lifetime"]}
 
 
 def measured(work: Measurement) -> Measurement:
-    """Learns through warm-up and window, and returns how many minibatches the window held."""
+    """Learns through the warm-up and the window, and returns the number of minibatches in the window."""
     ray.init(num_cpus=8, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     with tempfile.TemporaryDirectory() as folder:
         write_parquet(np.load(f"{work['data']}/arrays.npz"), folder)

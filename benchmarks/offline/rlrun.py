@@ -1,4 +1,4 @@
-"""Runs one piece of the offline benchmark with rlrun; `run.py` starts it in a process of its own."""
+"""rlrun's side of the offline benchmark; `run.py` starts it in a separate process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.ppo.rlrun import entry_of
 
 
 def config_of(work: Measurement) -> dict[str, Any]:
-    """Returns rlrun's config of a piece of work that learns from data."""
+    """Returns rlrun's config for work that learns from data."""
     rates = {} if work["algorithm"] == "bc" else {"critic_lr": work["lr"], "gamma": work["gamma"]}
     return {
         "input": f"{work['data']}/set",

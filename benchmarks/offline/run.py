@@ -1,20 +1,20 @@
-"""Measures learning from recorded data with d3rlpy, RLlib and rlrun, in turn, on the same data, one thread each.
+"""Compares learning from recorded data in rlrun, d3rlpy and RLlib: in turn, on the same data, with one thread each.
 
     python -m benchmarks.offline.run [--only bc,iql,cql,recording] [--repeats N] [--set window_s=S] [--json FILE]
 
-bc         cloning of Discrete actions, 64 x 64, minibatch 256
-iql        IQL, 256 x 256, minibatch 256, data of HalfCheetah's shape
-cql        CQL likewise, with 10 sampled actions of each kind per row
-recording  PPO of A1 in `benchmarks.ppo` with `output` and without: what recording costs
+bc         behavioral cloning of Discrete actions, 64 x 64, minibatches of 256
+iql        IQL, 256 x 256, minibatches of 256, data shaped like HalfCheetah's
+cql        the same with CQL, with 10 sampled actions of each kind per row
+recording  PPO of A1 in `benchmarks.ppo` with and without `output`: the cost of recording
 
-Rates are minibatches per second, and env steps per second of `recording`. All sides have the same networks, minibatches
-and arrays, 100,000 random transitions: what is learned from them does not matter here. d3rlpy and RLlib read them from
-memory, rlrun maps the files of a data set.
+Rates are minibatches per second, and for `recording` env steps per second. All sides have the same networks,
+minibatches and arrays: 100,000 random transitions, because the quality of the result does not matter here. d3rlpy and
+RLlib read them from memory; rlrun maps the files of a data set.
 
-What is not the same: RLlib's minibatches pass through Ray Data, as it has no other way; the CPU time of Ray Data's
-processes does not count. d3rlpy's losses are not compiled, as by default.
+The sides differ in these points: RLlib's minibatches pass through Ray Data, because it has no other way; the CPU time
+of Ray Data's processes does not count. d3rlpy's losses are not compiled, which is the default.
 
-`floor` is what exactly the matrix products of updates take: see `benchmarks.floor`.
+`floor` is the time of the matrix products of updates; see `benchmarks.floor`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEARNING: Measurement = {"num_envs": 0, "batch": 256, "warm_up_s": 3.0, "window_
 
 
 def write_data(folder: Path, env: str) -> None:
-    """Writes random transitions of an env's spaces, as a data set and as arrays in `arrays.npz`."""
+    """Writes random transitions in an env's spaces, as a data set and as arrays in `arrays.npz`."""
     shown, drawn = gymnasium.make(env), np.random.default_rng(0)
     observed, acted = shown.observation_space, shown.action_space
     assert isinstance(observed, Box)
@@ -61,7 +61,7 @@ def write_data(folder: Path, env: str) -> None:
 
 
 def works(folder: Path) -> tuple[Work, ...]:
-    """Returns what can be measured, with data sets that are below a folder."""
+    """Returns the available work, whose data sets are in a folder."""
     for env in ("CartPole-v1", "HalfCheetah-v5"):
         write_data(folder / env, env)
     learned = {env: {**LEARNING, "env": env, "data": str(folder / env)} for env in ("CartPole-v1", "HalfCheetah-v5")}

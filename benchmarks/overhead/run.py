@@ -1,10 +1,10 @@
-"""Measures what rlrun itself costs on top of the work: the command's start, the trial loop, and the flow of operators.
+"""Measures rlrun's own overhead: the startup of the command, the trial loop, and the flow of operators.
 
     python -m benchmarks.overhead.run [--json FILE]
 
-The floors in the same run are a Python that does nothing, the iteration without the loop, and the same operators
-called one after another by hand. For the last, many short stretches of flow and hand alternate, and their medians are
-compared.
+The baselines, measured in the same run, are a Python process that does nothing, the iteration without the loop, and the
+same operators called by hand, one after another. For the last one, many short stretches with and without the flow
+alternate, and their medians are compared.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def seconds_of(command: Sequence[str]) -> float:
 
 
 def loop_overhead_s() -> tuple[float, float]:
-    """Returns the median seconds of an iteration, and of what the trial loop adds to it."""
+    """Returns the median seconds of an iteration, and the seconds that the trial loop adds to it."""
     (experiment,) = parse_experiments({"overhead": SPEC})
     (trial,) = experiment.trials()
     iterations, added = [], []
@@ -84,7 +84,7 @@ STRETCH_S = 0.1
 
 
 def flow_overhead(kind: type[PPO | A2C], config: dict[str, Any]) -> tuple[float, float]:
-    """Returns the median seconds of an iteration through the flow, and of the same operators called by hand."""
+    """Returns the median seconds of an iteration through the flow, and with the same operators called by hand."""
     with Training("CartPole-v1", kind(**config)) as trained:
         trained.step()
         flow, by_hand = trained.running.flow, hand_written(trained)
@@ -97,7 +97,7 @@ def flow_overhead(kind: type[PPO | A2C], config: dict[str, Any]) -> tuple[float,
 
 
 def stretch_s(turn: Callable[[], object]) -> float:
-    """Returns the mean seconds of a call over a short stretch."""
+    """Returns the mean seconds per call over a short stretch."""
     began, calls = time.perf_counter(), 0
     while time.perf_counter() - began < STRETCH_S:
         turn()
@@ -106,7 +106,7 @@ def stretch_s(turn: Callable[[], object]) -> float:
 
 
 def hand_written(trained: Training) -> Callable[[], object]:
-    """Returns an iteration of PPO or A2C as one writes it without flows."""
+    """Returns a function for an iteration of PPO or A2C, written without flows."""
     algorithm, trainee, workers = trained.description.algorithm, trained.running.trainee, trained.running.workers
     config, is_ppo = algorithm.config, isinstance(algorithm, PPO)
     passes = {"num_epochs": config.num_epochs, "minibatch_size": config.minibatch_size} if is_ppo else {}

@@ -1,10 +1,11 @@
-"""Measures what Stable-Baselines3 and rlrun add to a step of a user's own env, in turn, one thread each.
+"""Compares the time that rlrun and Stable-Baselines3 add to each step of a custom env, in turn, with one thread each.
 
     python -m benchmarks.own_env.run [--only 1,8,32] [--repeats N] [--json FILE]
 
-The env is the README's: it is written in Python, and steps one by one. Both collect fragments for PPO with 64 x 64
-networks and compute their advantages; nothing is learned. The bare env, stepped in a loop, is the floor. The overhead
-is the CPU time of an env step beyond that of the bare env; rlrun's is to be at most a fifth of Stable-Baselines3's.
+The env is the README's: it is written in Python, and the envs step one after another. Both sides collect fragments for
+PPO with 64 x 64 networks and compute their advantages, without learning. The bare env, stepped in a loop, is the floor.
+The overhead is the CPU time of an env step beyond that of the bare env. The target for rlrun is at most a fifth of
+Stable-Baselines3's overhead.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from benchmarks.peers import SB3, Measurement, Side, Work, compared, parser_of, 
 from benchmarks.ppo.run import order
 
 SHARE = 0.2
-"""Largest overhead that rlrun is to have, as a share of Stable-Baselines3's."""
+"""Target for rlrun's overhead, as a share of Stable-Baselines3's."""
 
 BARE = "bare env"
 SIDES = (
@@ -24,11 +25,11 @@ SIDES = (
     Side(BARE, "own_env.tank"),
 )
 ENV_STEPS = 40_960
-"""Env steps that are measured."""
+"""Number of env steps to measure."""
 
 
 def work(num_envs: int) -> Work:
-    """Returns the work with a number of env slots."""
+    """Returns the work with the given number of env slots."""
     env, fragment = "benchmarks.own_env.tank:Tank-v0", 4096 // num_envs
     told = order(num_envs, fragment, 64, 1, 1, ENV_STEPS // (fragment * num_envs), env, kind="sampling")
     return Work(str(num_envs), f"the README's env in {num_envs} slots, no learning", told, SIDES)

@@ -1,4 +1,4 @@
-"""The env of the README, as a user writes one, and its bare step: the floor of this benchmark."""
+"""The env of the README, as a user would write it, and its bare steps, which are the floor of this benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.peers import Measurement, answer, between, mark
 
 
 class Tank(gymnasium.Env[NDArray[np.float32], np.int64]):  # type: ignore[misc]
-    """A tank whose level, relative to a mark, is to be kept near 0 by draining and filling while rain falls."""
+    """A tank whose level, relative to a mark, should stay near 0; the agent drains and fills it while rain falls."""
 
     observation_space = gymnasium.spaces.Box(-10, 10, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(3)
@@ -22,7 +22,7 @@ class Tank(gymnasium.Env[NDArray[np.float32], np.int64]):  # type: ignore[misc]
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Draws a level."""
+        """Draws the initial level."""
         super().reset(seed=seed)
         self.level = self.np_random.uniform(-8, 8, 1)
         return np.float32(self.level), {}  # type: ignore[return-value]
@@ -39,7 +39,7 @@ gymnasium.register("Tank-v0", f"{__name__}:Tank", max_episode_steps=50)
 
 
 def measured(work: Measurement) -> Measurement:
-    """Steps bare envs in turn, and resets each after 50 steps."""
+    """Steps bare envs in turn, and resets each of them after 50 steps."""
     envs = [Tank() for _ in range(work["num_envs"])]
     for seed, env in enumerate(envs):
         env.reset(seed=seed)

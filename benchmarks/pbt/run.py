@@ -1,10 +1,10 @@
-"""Compares population-based training with random search: as many env steps, the same ranges, several seeds of each.
+"""Compares population-based training with random search, on the same ranges and env steps, with several seeds of each.
 
     python -m benchmarks.pbt.run [--spec FILE ...] [--seeds N] [--json FILE]
 
-Each seed is a population on one side; on the other it is as many trials, each with settings drawn once from the ranges
-in which the population may move. What counts is the evaluation of the final policy. The best of either is the one with
-the best return in training at the end, so that nobody is chosen by what is then reported.
+For each seed, one side trains a population, and the other as many independent trials, with settings drawn once from the
+ranges that the population may explore. The score is the evaluation of the final policy. The best trial of a side is the
+one with the highest training return at the end, so the choice does not depend on the reported score.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SPECS = tuple(sorted((ROOT / "configs" / "pbt").glob("*.yaml")))
 FINAL, TRAINING = "evaluation/episode_return_mean", "episode_return_mean"
 
 Groups = list[list[dict[str, Any]]]
-"""For each seed the last rows of its trials."""
+"""The last rows of the trials of each seed."""
 
 
 def main() -> None:
-    """Compares the specs, one after the other."""
+    """Compares the specs one after another."""
     parser = parser_of(str(__doc__))
     parser.add_argument("--spec", type=Path, nargs="+", default=SPECS, help="specs with a scheduler pbt or pb2")
     parser.add_argument("--seeds", type=int, default=5, help="populations, and random searches of the same size")
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def compared(spec: Path, seeds: int) -> dict[str, Groups]:
-    """Runs both sides of a spec, prints how they did and returns the last rows."""
+    """Runs both sides of a spec, prints their scores, and returns the last rows."""
     ((name, entry),) = yaml.safe_load(spec.read_text()).items()
     found: dict[str, Groups] = {}
     print(f"\n{spec.stem}: final evaluation, median over {seeds} seeds (range)", flush=True)
@@ -66,7 +66,7 @@ def compared(spec: Path, seeds: int) -> dict[str, Groups]:
 
 
 def random_searches(name: str, entry: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
-    """Returns for each seed an experiment that draws once what the population changes, for as many trials."""
+    """Returns an experiment for each seed that draws the population's settings once, with as many trials."""
     searches = []
     for seed in range(seeds):
         search = copy.deepcopy(entry)
@@ -86,10 +86,10 @@ def random_searches(name: str, entry: dict[str, Any], seeds: int) -> list[dict[s
 
 
 def grouped(trials: Sequence[TrialResult]) -> Groups:
-    """Returns the last rows by seed: the population's, or the one that all trials of a random search have.
+    """Returns the last rows by seed: the seed of the population, or the seed that all trials of a random search share.
 
     Raises:
-        SystemExit: If a trial has failed.
+        SystemExit: A trial failed.
     """
     groups: dict[int, list[dict[str, Any]]] = {}
     for trial in trials:
@@ -104,7 +104,7 @@ def grouped(trials: Sequence[TrialResult]) -> Groups:
 
 
 def best(group: Sequence[dict[str, Any]]) -> float:
-    """Returns the final evaluation of the trial that did best in training."""
+    """Returns the final evaluation of the trial with the highest training return."""
     chosen = max(group, key=lambda row: row[TRAINING] if row[TRAINING] is not None else float("-inf"))
     return float(chosen[FINAL])
 
@@ -115,12 +115,12 @@ def middle(group: Sequence[dict[str, Any]]) -> float:
 
 
 def worst(group: Sequence[dict[str, Any]]) -> float:
-    """Returns the least of the final evaluations."""
+    """Returns the minimum of the final evaluations."""
     return float(min(row[FINAL] for row in group))
 
 
 def print_verdict(found: dict[str, Groups]) -> None:
-    """Prints in how many seeds the population beats random search, by measures of growing severity."""
+    """Prints the number of seeds in which the population beats random search, by increasingly strict criteria."""
     population, search = found["population"], found["random search"]
     trials = [row[FINAL] for group in search for row in group]
     members = [row[FINAL] for group in population for row in group]
@@ -144,7 +144,7 @@ def print_verdict(found: dict[str, Groups]) -> None:
 
 
 class Failures:
-    """Says at once when a trial fails."""
+    """Reports failed trials immediately."""
 
     def __call__(self, event: RunEvent) -> None:
         """Prints the error."""

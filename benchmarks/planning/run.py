@@ -1,15 +1,15 @@
-"""Measures tree search: games as arrays, games in Python objects, and a plain tree of objects beside them.
+"""Measures tree search: with games as arrays, with games as Python objects, and with a plain tree of objects.
 
     python -m benchmarks.planning.run [--games 64] [--simulations 50] [--repeats 5] [--json FILE]
 
-64 games side by side, each move of them after 50 simulations, with a network of two layers of 64; rates are
-simulations per second of CPU, one thread. What is measured takes turns, and the fastest turn of each counts: other work
-on the machine slows all.
+64 games run side by side, and each move follows 50 simulations, with a network of two layers of 64. Rates are
+simulations per second of CPU, with one thread. The candidates take turns, and the fastest turn of each counts, because
+other work on the machine slows all of them down.
 
 arrays   `BatchedSearch` over tic-tac-toe, connect four and Hex 5 x 5 as arrays
 objects  the same search over tic-tac-toe as a Python object that is cloned for each action
-plain    a tree of Python objects as one would write it down, over the same objects; it too asks the network once for
-         the leaves of all games
+plain    a simple tree of Python objects, over the same game objects; like the others, it evaluates the leaves of all
+         games in one call of the network
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Board:
 
     @property
     def result(self) -> float | None:
-        """What the end is worth to the mover, None before it."""
+        """The result for the player to move, None before the end."""
         if any(self.other & line == line for line in LINES):
             return -1.0
         return 0.0 if self.own | self.other == 0o777 else None
 
     def observe(self) -> dict[str, NDArray[Any]]:
-        """Returns the board and the mask."""
+        """Returns the board and the action mask."""
         planes = [[self.own >> cell & 1, self.other >> cell & 1] for cell in range(9)]
         return {
             OBSERVATION: np.array(planes, np.float32).reshape(3, 3, 2),
@@ -70,15 +70,15 @@ class Board:
         return np.array([not taken >> cell & 1 for cell in range(9)])
 
     def play(self, action: int) -> None:
-        """Puts a piece."""
+        """Places a piece."""
         self.own, self.other, self.mover = self.other, self.own | 1 << action, -self.mover
 
     def clone(self) -> Self:
-        """Returns the same position."""
+        """Returns a copy of the position."""
         return type(self)(self.own, self.other, self.mover)
 
     def at(self, observation: Any) -> Self:
-        """Returns the position that is shown."""
+        """Returns the position in an observation."""
         own, other = (
             sum(1 << int(cell) for cell in np.flatnonzero(observation[OBSERVATION][..., plane])) for plane in (0, 1)
         )
@@ -86,7 +86,7 @@ class Board:
 
 
 class Node:
-    """A position of the plain tree."""
+    """A node of the plain tree."""
 
     def __init__(self, board: Board, prior: float) -> None:
         self.board, self.prior = board, prior
@@ -138,7 +138,7 @@ def plain_search(boards: list[Board], predict: Predict, simulations: int) -> lis
 
 
 def prediction(world: World, game: ArrayGame) -> Predict:
-    """Returns a network of two layers of 64, with random parameters."""
+    """Returns the predictions of a network with two layers of 64 and random parameters."""
     policy = SearchingPolicy(
         world.spaces(world.possible_agents[0]),
         AlphaZeroConfig.parse({"model": {"hiddens": [64, 64]}, "evaluation_simulations": 1}),
@@ -153,7 +153,7 @@ def prediction(world: World, game: ArrayGame) -> Predict:
 
 
 def batched(game: ArrayGame, predict: Predict, games: int, simulations: int) -> Callable[[], None]:
-    """Returns what plays a few moves from the beginning, each after a search."""
+    """Returns a function that plays a few moves from the start, each after a search."""
 
     def turn() -> None:
         search = BatchedSearch(game, predict, SETTINGS)
@@ -166,7 +166,7 @@ def batched(game: ArrayGame, predict: Predict, games: int, simulations: int) -> 
 
 
 def plain(predict: Predict, games: int, simulations: int) -> Callable[[], None]:
-    """Returns what does the same with the plain tree."""
+    """Returns a function that does the same with the plain tree."""
 
     def turn() -> None:
         boards = [Board() for _ in range(games)]
@@ -195,7 +195,7 @@ def measured(games: int, simulations: int, repeats: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints the rates, and writes them if that is asked for."""
+    """Prints the rates, and writes them to a file if the command line names one."""
     parser = parser_of(str(__doc__))
     parser.add_argument("--games", type=int, default=64)
     parser.add_argument("--simulations", type=int, default=50)

@@ -1,8 +1,8 @@
-"""Runs one piece of the benchmark's work with rejax; `run.py` starts it in a venv of its own.
+"""rejax's side of the PPO benchmark; `run.py` starts it in a separate venv.
 
-rejax compiles the env, which is gymnax's in JAX, and the learning to one program. It is called through its own training
-iteration, as its `train` does between two evaluations, of which there are none here. It knows nothing of rlrun, so that
-it can run where rlrun is not installed.
+rejax compiles the learning and the env, which is gymnax's and written in JAX, into one program. The benchmark calls
+rejax's own training iteration, as its `train` does between two evaluations, but does not evaluate. It does not import
+rlrun, so it can run in a venv without it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from benchmarks.peers import Measurement, answer, between, mark, on_one_cpu
 
 LEAST_S = 5.0
-"""Seconds that a program of so many iterations is called again and again."""
+"""Seconds for which the compiled program is called repeatedly."""
 
 
 def program_of(work: Measurement) -> tuple[Any, Any]:
-    """Returns a program that runs the iterations of a piece of work, and the state that it begins with."""
+    """Returns a program that runs the work's iterations, and its initial state."""
     import jax
     from rejax import PPO
 
@@ -43,14 +43,14 @@ def program_of(work: Measurement) -> tuple[Any, Any]:
 
 
 def measured(work: Measurement) -> Measurement:
-    """Compiles, warms up, and measures calls of the program."""
+    """Compiles and warms up the program, and measures repeated calls."""
     on_one_cpu()
     program, state = program_of(work)
     state = program(state)
     first = mark(env_steps=int(state.global_step))
     while time.perf_counter() - first["seconds"] < LEAST_S:
         state = program(state)
-        steps = int(state.global_step)  # waits for it
+        steps = int(state.global_step)  # waits for the result
     return between(first, mark(env_steps=steps))
 
 

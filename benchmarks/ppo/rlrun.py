@@ -1,7 +1,7 @@
-"""Runs one piece of the benchmark's work with rlrun; `run.py` starts it in a process of its own.
+"""rlrun's side of the PPO benchmark; `run.py` starts it in a separate process.
 
-Training goes through `rlrun.run`, as `rlrun train` does: with result files, checkpoints and everything else that is on
-by default.
+It trains with `rlrun.run`, as `rlrun train` does: with result files, checkpoints and everything else that is enabled by
+default.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rlrun.engine.rollout.rollout import DEFAULT_POLICY
 
 
 def entry_of(work: Measurement) -> dict[str, Any]:
-    """Returns the entry of a spec file for a piece of work."""
+    """Returns the entry of a spec file for the given work."""
     config = {
         "lr": work["lr"],
         "num_envs_per_worker": work["num_envs"],
@@ -34,12 +34,12 @@ def entry_of(work: Measurement) -> dict[str, Any]:
 
 
 def sampled(work: Measurement) -> Measurement:
-    """Collects fragments with their advantages, as one flow that learns nothing."""
+    """Collects fragments and computes their advantages, without learning."""
     config = {**entry_of(work)["config"], "num_epochs": 1, "compile": False}
     with Training(work["env"], PPO(**config), seed=work["seed"]) as training:
-        training.step()  # starts everything
+        training.step()  # starts the workers
         workers = training.running.workers
-        # A view of its own: the one of the training delivers its fragments to the dataflow that learns.
+        # A separate view is needed: the training's own view delivers its fragments to the dataflow that learns.
         fragments = PolicyWorkers(workers, DEFAULT_POLICY).rollouts()
         rollouts = fragments.for_each(ComputeAdvantages(work["gamma"], work["gae_lambda"]))
         for _ in range(work["warm_up"]):
@@ -51,7 +51,7 @@ def sampled(work: Measurement) -> Measurement:
 
 
 def measured(work: Measurement) -> Measurement:
-    """Runs a piece of work."""
+    """Runs the given work, and returns the measurements."""
     return sampled(work) if work["kind"] == "sampling" else run_iterations(entry_of(work), work)
 
 

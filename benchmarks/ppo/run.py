@@ -1,28 +1,28 @@
-"""Measures PPO with Stable-Baselines3, SBX, rejax and rlrun, in turn, on the same work, one thread each.
+"""Compares PPO in rlrun, Stable-Baselines3, SBX and rejax: they take turns on the same work, each with one thread.
 
     python -m benchmarks.ppo.run [--only A1,A2,...] [--repeats N] [--set iterations=N] [--json FILE]
 
-A1            CartPole-v1 with 64 x 64 nets and small minibatches, which cost more calls than products
+A1            CartPole-v1 with 64 x 64 networks and small minibatches, where calls take more time than matrix products
 A2            the same with large minibatches
-sampling      the same without any learning
-wide          CartPole-v1 with larger nets, whose products take most of the time
-half_cheetah  MuJoCo's HalfCheetah-v5, with small and with larger nets
-pong          Atari Pong as SB3 and rlrun preprocess it, with the convolutional net of DQN's paper
+sampling      the same without learning
+wide          CartPole-v1 with larger networks, where matrix products take most of the time
+half_cheetah  MuJoCo's HalfCheetah-v5, with small and with larger networks
+pong          Atari Pong, preprocessed as in SB3 and rlrun, with the convolutional network of the DQN paper
 solve         CartPole-v1 from Enter to a mean return of 475
 
-All run the same env, network, batch, minibatches and epochs, several times in alternation, so that what else the
-machine does falls on both. Rates are env steps per second after warm-up: the first iterations, with imports and the
-compilation of rlrun's update, do not count. On a machine that is busy otherwise look at the ratio by CPU time. The wall
-times of `solve` count everything from Enter on; rlrun starts each spec once with an empty cache of compiled updates,
-which then serves the repetitions.
+All sides have the same env, network, batch, minibatches and epochs. They alternate several times, so that other work on
+the machine affects all of them. Rates are env steps per second after the warm-up, which covers imports and the
+compilation of rlrun's update. On a busy machine, compare the ratios by CPU time. The wall times of `solve` include
+everything from Enter on; rlrun starts each spec once with an empty cache of compiled updates, and then repeats it with
+the filled cache.
 
-The others get venvs of their own under `.bench/`, made at the first call; Stable-Baselines3 with the torch, gymnasium,
-NumPy, MuJoCo and ALE that rlrun runs with. What is not the same: Stable-Baselines3 standardises advantages per
-minibatch, rlrun per batch. The row in which rlrun begins an episode again does not count as an env step of it. SBX and
-rejax run on one CPU, since XLA takes a thread for each. rejax's env is written in JAX and part of the same program as
-the learning. It evaluates nothing here, and its compilation does not count.
+The others get their own venvs under `.bench/`, created on the first run; Stable-Baselines3 gets rlrun's versions of
+torch, gymnasium, NumPy, MuJoCo and ALE. The sides differ in these points: Stable-Baselines3 standardizes advantages per
+minibatch, rlrun per batch. In rlrun, the row in which an episode starts does not count as an env step. SBX and rejax
+run on one CPU, because XLA starts a thread for each CPU. rejax's env is written in JAX and is part of the same program
+as the learning. rejax does not evaluate here, and its compilation does not count.
 
-`floor` is what bare env steps and exactly the matrix products of updates and acting take: see `benchmarks.floor`.
+`floor` is the time of the bare env steps and of the matrix products of updates and acting; see `benchmarks.floor`.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ def order(
     hiddens: tuple[int, ...] = SMALL,
     **more: Any,
 ) -> Measurement:
-    """Returns what both sides are told to do.
+    """Returns the order for all sides.
 
     Args:
-        num_envs: B, parallel envs.
+        num_envs: B, number of envs.
         fragment: T, steps of each env per iteration.
         minibatch: Steps in a minibatch.
         epochs: Passes over a batch.
-        warm_up: Iterations that do not count.
-        iterations: Iterations that do.
-        env: The env's id.
-        hiddens: Widths of the dense layers; for images those after the encoder.
-        more: What else is told.
+        warm_up: Iterations to exclude.
+        iterations: Iterations to measure.
+        env: Id of the env.
+        hiddens: Widths of the dense layers; for images, of those after the encoder.
+        more: Additional entries of the order.
     """
     shared = {"kind": "train", "lr": 3e-4, "gamma": 0.99, "gae_lambda": 0.95, "env": env, "hiddens": hiddens}
     batch = {"num_envs": num_envs, "fragment": fragment, "minibatch": minibatch, "epochs": epochs}
@@ -93,16 +93,16 @@ def work(
     others: Sequence[Side] = (),
     floor: bool = True,
 ) -> Work:
-    """Returns a piece of work for the sides `sb3` and `rlrun` of a topic, and for others.
+    """Returns work for the sides `sb3` and `rlrun` of a topic, and for others.
 
     Args:
         part: See `Work`.
         title: See `Work`.
-        aims: The ratios that rlrun is to reach, by the other side's name.
-        told: What all sides are told to do.
-        topic: The folder of the benchmark.
-        others: Further sides.
-        floor: Whether the floor is measured.
+        aims: Target ratios of rlrun to other sides, by their names.
+        told: The order for all sides.
+        topic: Folder of the benchmark.
+        others: Additional sides.
+        floor: Whether to measure the floor.
     """
     sides = (
         Side(SB3, f"{topic}.sb3", {"library": "stable_baselines3"}, peer=SB3),
@@ -145,7 +145,7 @@ WORKS = (
 
 
 def solve(repeats: int) -> Measurement:
-    """Measures the wall time from Enter to the first result and to a mean return of 475, process start included."""
+    """Measures the wall time from Enter to the first result and to a mean return of 475, including process startup."""
     from benchmarks.ppo.rlrun import entry_of
 
     shipped = ROOT / "configs" / "cartpole" / "ppo.yaml"
@@ -170,7 +170,7 @@ def sb3_solved(seed: int) -> Measurement:
 
 
 def rlrun_solved(spec: Path, seed: int, cache: Path) -> Measurement:
-    """Runs the command that a user types; 475 is one more of the spec's stop criteria."""
+    """Runs the command that a user would type; the return of 475 is added to the spec's stop criteria."""
     with tempfile.TemporaryDirectory() as runs:
         command = [sys.executable, "-m", "rlrun", "train", "-f", str(spec), "--seed", str(seed), "--runs-dir", runs]
         found = timed([*command, "--set", "stop.episode_return_mean=475"], is_there, cache)
@@ -180,7 +180,7 @@ def rlrun_solved(spec: Path, seed: int, cache: Path) -> Measurement:
 
 
 def is_there(text: str) -> bool:
-    """Whether a first result was printed."""
+    """Whether a first result has been printed."""
     return FIRST_RESULT.search(text) is not None
 
 

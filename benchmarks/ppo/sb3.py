@@ -1,8 +1,8 @@
-"""Runs one piece of the benchmark's work with Stable-Baselines3 or SBX; `run.py` starts it in a venv of its own.
+"""The side of Stable-Baselines3 and SBX in the PPO benchmark; `run.py` starts it in their venv.
 
-Stable-Baselines3 is used as its users would for speed: `make_vec_env` (a `DummyVecEnv` of monitored envs), the CPU,
-one thread, no logging. SBX is the same in JAX, with the same envs and callbacks. The side knows nothing of rlrun, so
-that it can run where rlrun is not installed.
+It uses Stable-Baselines3 as a user who wants speed would: `make_vec_env` (a `DummyVecEnv` of monitored envs), the CPU,
+one thread, no logging. SBX does the same in JAX, with the same envs and callbacks. The module does not import rlrun, so
+it can run in a venv without it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from benchmarks.peers import Measurement, answer, between, mark, on_one_cpu
 
 
 class SamplingOnly(PPO):  # type: ignore[misc]  # stable_baselines3 is not type-checked
-    """PPO that collects experience, with its advantages, and learns nothing."""
+    """PPO that collects experience and computes advantages, but does not learn."""
 
     def train(self) -> None:
-        """Leaves the parameters as they are."""
+        """Leaves the parameters unchanged."""
 
 
 class Iterations(BaseCallback):  # type: ignore[misc]
-    """Notes the clock and the CPU time at the end of every iteration, and ends training after so many."""
+    """Records the clock and the CPU time at the end of every iteration; ends training after some number of them."""
 
     def __init__(self, iterations: int) -> None:
         super().__init__()
@@ -45,10 +45,10 @@ class Iterations(BaseCallback):  # type: ignore[misc]
 
 
 class Until(BaseCallback):  # type: ignore[misc]
-    """Ends training when the mean return of the last 100 episodes is reached, and says when the first result is there.
+    """Ends training when the last 100 episodes reach a mean return, and reports when the first result is available.
 
-    Both are looked at as soon as a rollout is complete, before the iteration's learning: that is when
-    Stable-Baselines3 prints its table.
+    Both are checked as soon as a rollout is complete, before the iteration's learning: that is when Stable-Baselines3
+    prints its table.
     """
 
     def __init__(self, wanted: float) -> None:
@@ -69,7 +69,7 @@ class Until(BaseCallback):  # type: ignore[misc]
 
 
 def make_envs(work: Measurement) -> VecEnv:
-    """Returns the envs of a piece of work."""
+    """Returns the envs for the given work."""
     if work["env"].startswith("ALE/"):
         gymnasium.register_envs(ale_py)
         return VecFrameStack(make_atari_env(work["env"], n_envs=work["num_envs"], seed=work["seed"]), n_stack=4)
@@ -77,10 +77,10 @@ def make_envs(work: Measurement) -> VecEnv:
 
 
 def make_model(work: Measurement, algorithm: type[PPO]) -> PPO:
-    """Returns the model of a piece of work."""
+    """Returns the model for the given work."""
     hiddens = work["hiddens"]
     dense: dict[str, Any] = {"net_arch": {"pi": hiddens, "vf": hiddens}}
-    if algorithm.__module__.startswith("stable_baselines3"):  # SBX has flax's tanh as its default
+    if algorithm.__module__.startswith("stable_baselines3"):  # SBX already uses flax's tanh by default
         dense["activation_fn"] = torch.nn.Tanh
     return algorithm(
         "MlpPolicy" if hiddens else "CnnPolicy",
@@ -99,16 +99,16 @@ def make_model(work: Measurement, algorithm: type[PPO]) -> PPO:
 
 
 def learned(model: Any, work: Measurement) -> Measurement:
-    """Runs warm-up and measured iterations of an on-policy algorithm; returns time and env steps of the measured."""
+    """Runs warm-up and measured iterations of an on-policy algorithm; returns time and env steps of the latter."""
     warm_up, iterations = work["warm_up"], work["iterations"]
     clock = Iterations(warm_up + iterations)
-    # One iteration more than is counted: its beginning is the end of the last one that is.
+    # Runs one more iteration than it counts, because its start marks the end of the last counted iteration.
     model.learn((warm_up + iterations + 1) * work["fragment"] * work["num_envs"], callback=clock)
     return between(clock.marks[warm_up], clock.marks[warm_up + iterations])
 
 
 def solved(work: Measurement) -> Measurement:
-    """Learns until the return is reached; returns the env steps that took, and the return."""
+    """Learns until the return is reached; returns the number of env steps, and the return."""
     until = Until(work["wanted_return"])
     model = make_model(work, PPO)
     model.learn(work["max_env_steps"], callback=until)
@@ -116,7 +116,7 @@ def solved(work: Measurement) -> Measurement:
 
 
 def measured(work: Measurement) -> Measurement:
-    """Runs a piece of work."""
+    """Runs the given work, and returns the measurements."""
     if work["kind"] == "solve":
         return solved(work)
     if work["kind"] == "sampling":

@@ -1,4 +1,4 @@
-"""Runs one piece of the QMIX benchmark with `plain_qmix.py`; `run.py` starts it in a process of its own."""
+"""The side of `plain_qmix.py` in the QMIX benchmark; `run.py` starts it in a separate process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.qmix.plain_qmix import QMIX, Floats, TwoStepGame
 
 
 class SimpleSpread:
-    """PettingZoo's simple_spread with three agents; the team is given the mean of their rewards."""
+    """PettingZoo's simple_spread with three agents; the team's reward is the mean of their rewards."""
 
     def __init__(self) -> None:
         self.env = simple_spread_v3.parallel_env(N=3, max_cycles=25)
@@ -22,7 +22,7 @@ class SimpleSpread:
         self.num_observed = self.env.observation_space(self.agents[0]).shape[0]
 
     def reset(self, seed: int | None = None) -> tuple[Floats, Floats]:
-        """Begins an episode."""
+        """Starts an episode."""
         observations, _ = self.env.reset(seed=seed)
         return self._seen(observations), self.env.state()
 
@@ -41,7 +41,7 @@ WORLDS = {"two_step": TwoStepGame, "simple_spread": SimpleSpread}
 
 
 def measured(work: Measurement) -> Measurement:
-    """Learns through warm-up and window, and returns what the window held."""
+    """Learns through the warm-up and the window, and returns the measurements of the window."""
     learner = QMIX(WORLDS[work["part"]](), work, work["seed"])
 
     def step() -> tuple[int, int]:

@@ -1,10 +1,10 @@
-"""A plain QMIX: one process, one copy of the world, PyTorch without anything around it (Rashid et al., 2018).
+"""A plain QMIX in PyTorch: one process, one copy of the world, no framework (Rashid et al., 2018).
 
     python -m benchmarks.qmix.plain_qmix [--env-steps N] [--seed N]
 
-It learns the paper's two-step game and prints the greedy return, which is 8 at best. `run.py` measures it next to
-rlrun. It is written as PyMARL's and CleanRL's are: act, step, store, and every few steps an update. Minibatches are of
-transitions; in the paper they are of whole episodes, since its agents have memory. It knows nothing of rlrun.
+It learns the paper's two-step game and prints the greedy return, whose maximum is 8. `run.py` compares it with rlrun.
+It has the structure of PyMARL and CleanRL: act, step, store, and update every few steps. Minibatches contain
+transitions; in the paper they contain whole episodes, because the agents have memory. It does not import rlrun.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ DEFAULTS: dict[str, Any] = {
 
 
 class TwoStepGame:
-    """The two-step game of the paper's section 5: agent 0 chooses the table that pays in the second step."""
+    """The two-step game of section 5 in the paper: agent 0 chooses the table that pays in the second step."""
 
     tables = np.array([[[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])
     num_agents, num_actions, num_observed, state_size = 2, 2, 3, 3
 
     def reset(self, seed: int | None = None) -> tuple[Floats, Floats]:
-        """Begins an episode."""
+        """Starts an episode."""
         self.stage = 0
         return self._seen()
 
     def step(self, actions: NDArray[np.int64]) -> tuple[Floats, Floats, float, bool, bool]:
-        """Leads to a table, or pays by it."""
+        """Moves to a table in the first step, and pays its entry in the second."""
         if self.stage == 0:
             self.stage = 1 + int(actions[0])
             return *self._seen(), 0.0, False, False
@@ -70,7 +70,7 @@ class Mixer(nn.Module):
         self.b2 = nn.Sequential(nn.Linear(state_size, width), nn.ReLU(), nn.Linear(width, 1))
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
-        """Returns the team's values [N] of its members' values [N, K]."""
+        """Returns the team's values [N] from its members' values [N, K]."""
         first = self.w1(state).abs().view(len(state), values.shape[1], -1)
         hidden = F.elu(torch.bmm(values.unsqueeze(1), first).squeeze(1) + self.b1(state))
         mixed: Tensor = (hidden * self.w2(state).abs()).sum(-1) + self.b2(state).squeeze(-1)
@@ -78,7 +78,7 @@ class Mixer(nn.Module):
 
 
 class Transition(NamedTuple):
-    """Columns of the replay, and of a minibatch."""
+    """Columns of the replay buffer and of minibatches."""
 
     obs: Any
     state: Any
@@ -90,12 +90,12 @@ class Transition(NamedTuple):
 
 
 class QMIX:
-    """Agents that share a network, a mixer, copies of both, and a replay.
+    """Agents that share a network, a mixer, target copies of both, and a replay buffer.
 
     Args:
-        world: The one copy of the world, as `TwoStepGame`: observations [K, D], a state, one reward for the team.
-        settings: As `DEFAULTS`.
-        seed: Seed of all draws.
+        world: The only copy of the world, such as `TwoStepGame`: observations [K, D], a state, one reward for the team.
+        settings: Settings, as in `DEFAULTS`.
+        seed: Seed of all random numbers.
     """
 
     def __init__(self, world: Any, settings: dict[str, Any], seed: int) -> None:
@@ -122,12 +122,12 @@ class QMIX:
         self.seen: tuple[Floats, Floats] = self.reset(seed)
 
     def reset(self, seed: int | None = None) -> tuple[Floats, Floats]:
-        """Begins an episode; observations say whose they are."""
+        """Starts an episode; observations include an agent's one-hot index."""
         obs, state = self.world.reset(seed)
         return np.concatenate([obs, self.names], 1), state
 
     def copy_to_target(self) -> None:
-        """Copies agent and mixer to their targets."""
+        """Copies agent and mixer to their target networks."""
         with torch.no_grad():
             for target, own in zip(self.target_parameters, self.parameters, strict=True):
                 target.copy_(own)
@@ -140,7 +140,7 @@ class QMIX:
         return np.where(explores, self.draws.integers(self.world.num_actions, size=len(best)), best)
 
     def step(self) -> None:
-        """Takes an env step, stores it, and learns if it is time to."""
+        """Takes an env step, stores it, and updates if it is time."""
         (obs, state), settings = self.seen, self.settings
         actions = self.act(obs, settings["epsilon"])
         shown, next_state, reward, terminated, truncated = self.world.step(actions)
@@ -155,7 +155,7 @@ class QMIX:
             self.update()
 
     def update(self) -> None:
-        """Learns from a minibatch of transitions (eq. 6, double Q-learning), and copies the network now and then."""
+        """Learns from a minibatch of transitions (eq. 6, double Q-learning), and updates the targets periodically."""
         settings = self.settings
         drawn = self.draws.integers(min(self.env_steps, settings["capacity"]), size=settings["batch"])
         batch = Transition(*(torch.from_numpy(column[drawn]) for column in self.replay))
@@ -175,7 +175,7 @@ class QMIX:
             self.copy_to_target()
 
     def greedy_return(self) -> float:
-        """Returns what an episode of the likeliest actions pays."""
+        """Returns the return of an episode with greedy actions."""
         (obs, _), paid, over = self.reset(), 0.0, False
         while not over:
             shown, _, reward, terminated, truncated = self.world.step(self.act(obs, 0.0))

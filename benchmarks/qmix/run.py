@@ -1,16 +1,16 @@
-"""Measures QMIX next to a plain one (`plain_qmix.py`), in turn, on the same worlds, one thread each.
+"""Compares QMIX in rlrun with a plain implementation (`plain_qmix.py`): they take turns, each with one thread.
 
     python -m benchmarks.qmix.run [--only two_step,simple_spread] [--repeats N] [--set window_s=S] [--json FILE]
 
-two_step       the two-step game of QMIX's paper: 2 agents, a world that costs next to nothing
-simple_spread  PettingZoo's simple_spread: 3 agents, a state of 54 numbers, a world that takes most of rlrun's time
+two_step       the two-step game of QMIX's paper: 2 agents, and a world that takes almost no time
+simple_spread  PettingZoo's simple_spread: 3 agents, a state of 54 numbers, and a world that takes most of rlrun's time
 
-All sides have the same networks (64 x 64, a mixer of 32), double Q-learning, Adam, a minibatch of 128 transitions and
-an update for every 4 env steps, which are counted on each. That is 32 transitions learned from for each env step, as in
-PyMARL, which learns from 32 episodes after each episode. The plain one has one copy of the world, as PyMARL has; rlrun
-is measured with one and with eight. Rates are steps of the world a second, in a window after the warm-up; imports and
-compilation do not count. On a machine that is busy otherwise look at the ratio by CPU time. rlrun's updates are
-compiled, as by default in any long run; the plain one's are not.
+Both sides have the same networks (64 x 64, a mixer of 32), double Q-learning, Adam, minibatches of 128 transitions and
+one update for every 4 env steps; the benchmark counts the updates of each side. Each env step is thus used for 32
+transitions, as in PyMARL, which learns from 32 episodes after each episode. The plain implementation has one copy of
+the world, as PyMARL has; rlrun is measured with one and with eight. Rates are world steps per second in a window after
+the warm-up, without imports and compilation. On a busy machine, compare the ratios by CPU time. rlrun compiles its
+updates, which is the default in long runs; the plain implementation does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs one piece of recurrent PPO with rlrun; `run.py` starts it in a process of its own."""
+"""rlrun's side of the recurrent benchmark; `run.py` starts it in a separate process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from benchmarks.ppo.rlrun import entry_of
 POSITIONS = {"id": "rlrun.plugin:PartialView", "kwargs": {"numbers": [0, 2]}}
 
 RUN_ENV_STEPS = 100_000
-"""Env steps after which a measured run would end."""
+"""Env steps that the spec sets as the end of a measured run."""
 
 
 def measured(work: Measurement) -> Measurement:
-    """Runs a piece of work."""
+    """Runs the given work, and returns the measurements."""
     entry = entry_of(work)
     model = {**entry["config"]["model"], "core": "lstm", "core_width": work["core_width"]}
     config = {**entry["config"], "min_env_steps_per_iteration": 0, "seq_len": work["sequence"], "model": model}

@@ -1,16 +1,16 @@
-"""Measures recurrent PPO with sb3-contrib's RecurrentPPO and with rlrun, in turn, on the same work, one thread each.
+"""Compares recurrent PPO in rlrun with sb3-contrib's RecurrentPPO: the sides take turns, each with one thread.
 
     python -m benchmarks.recurrent.run [--only zoo,longer] [--repeats N] [--set iterations=N] [--json FILE]
 
-CartPole-v1 without its velocities, with an LSTM of 64 for the policy and another for the value, and a dense layer of
-64 next to each: before the LSTM in rlrun, after it in sb3-contrib. Both have the same envs, batches, minibatches and
-epochs. Rates are env steps per second after warm-up. On a machine that is busy otherwise look at the ratio by CPU time.
+CartPole-v1 without its velocities, with one LSTM of 64 for the policy and another for the value, each with a dense
+layer of 64: before the LSTM in rlrun, after it in sb3-contrib. Both sides have the same envs, batches, minibatches and
+epochs. Rates are env steps per second after the warm-up. On a busy machine, compare the ratios by CPU time.
 
-zoo     the settings of RL Baselines3 Zoo for this env: 8 envs x 32 steps, all of them one minibatch, 20 epochs
-longer  8 envs x 128 steps, minibatches of 256, 10 epochs; rlrun's sequences have 16 steps as by default, those of
-        sb3-contrib are as long as episodes and fragments, since they have no setting
+zoo     the settings of RL Baselines3 Zoo for this env: 8 envs x 32 steps, which form one minibatch, and 20 epochs
+longer  8 envs x 128 steps, minibatches of 256, 10 epochs. rlrun's sequences have 16 steps, the default. sb3-contrib's
+        sequences extend to the end of the episode or fragment; it has no setting for this.
 
-rlrun's updates run by C kernels, as by default.
+rlrun's updates run in C kernels, which is the default.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Runs one piece of recurrent PPO with sb3-contrib; `run.py` starts it in the venv of Stable-Baselines3.
+"""sb3-contrib's side of the recurrent benchmark; `run.py` starts it in the venv of Stable-Baselines3.
 
-sb3-contrib is used as its users would for speed: `make_vec_env`, the CPU, one thread, no logging.
+It uses sb3-contrib as a user who wants speed would: `make_vec_env`, the CPU, one thread, no logging.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def cartpole_positions(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
 
 
 def measured(work: Measurement) -> Measurement:
-    """Runs warm-up and measured iterations, and returns the time and env steps of the measured ones."""
+    """Runs the warm-up and the measured iterations, and returns the time and env steps of the latter."""
     model = RecurrentPPO(
         "MlpLstmPolicy",
         make_vec_env(work["env"], n_envs=work["num_envs"], seed=work["seed"], wrapper_class=cartpole_positions),

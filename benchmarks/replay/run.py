@@ -1,11 +1,12 @@
-"""Measures a prioritized replay against cpprb's, which is written in C++.
+"""Compares rlrun's prioritized replay buffer with cpprb's, which is written in C++.
 
     python -m benchmarks.replay.run [--json FILE]
 
-Both hold a million steps of CartPole's kind and alternate between drawing a minibatch and taking new priorities for it,
-as a learner has them do. They take turns in short stretches, of which the fastest counts: other work on the machine
-slows both. What takes a minibatch from a replay to the learner is in it on both sides: rlrun's has the observations
-after the steps put together, and weights. cpprb (`pip install cpprb`) comes with the `dev` extra.
+Both buffers hold a million steps like CartPole's, and alternate between drawing a minibatch and updating its
+priorities, as they do for a learner. They take turns in short stretches, and the fastest stretch of each counts,
+because other work on the machine slows down both. The time covers everything between the buffer and the learner:
+rlrun's side also assembles the next observations and returns weights. cpprb (`pip install cpprb`) is part of the `dev`
+extra.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CALLS = 20
 
 
 def steps(first: int, length: int, rng: np.random.Generator) -> SampleBatch:
-    """Returns steps with first priorities, whose first observation is the last one of the steps before."""
+    """Returns steps with initial priorities; their first observation is the last observation of the preceding steps."""
     shape = (length, 1)
     obs = np.arange(first, first + length + 1, dtype=np.float32)[:, None, None] + np.zeros(4, np.float32)
     return SampleBatch(
@@ -49,7 +50,7 @@ def steps(first: int, length: int, rng: np.random.Generator) -> SampleBatch:
 
 
 def rlrun_replay(rng: np.random.Generator) -> ReplayBuffer:
-    """Returns a full replay of rlrun's."""
+    """Returns a full replay buffer of rlrun."""
     config = ReplayConfig(capacity=CAPACITY, sampling="prioritized")
     replay = ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.99, seed=0)
     for first in range(0, CAPACITY, FRAGMENT):
@@ -58,7 +59,7 @@ def rlrun_replay(rng: np.random.Generator) -> ReplayBuffer:
 
 
 def cpprb_replay(rng: np.random.Generator) -> Any:
-    """Returns a full replay of cpprb's."""
+    """Returns a full replay buffer of cpprb."""
     columns = {
         "obs": {"shape": 4},
         "next_obs": {"shape": 4},
@@ -81,7 +82,7 @@ def cpprb_replay(rng: np.random.Generator) -> Any:
 
 
 def turns(ours: ReplayBuffer, theirs: Any, batch_size: int, rng: np.random.Generator) -> dict[str, Callable[[], None]]:
-    """Returns what draws a minibatch on each side and takes errors for it."""
+    """Returns functions for both sides that draw a minibatch and update its priorities from errors."""
     errors = itertools.cycle([rng.random(batch_size).astype(np.float32) for _ in range(97)])
 
     def rlrun_turn() -> None:
@@ -96,7 +97,7 @@ def turns(ours: ReplayBuffer, theirs: Any, batch_size: int, rng: np.random.Gener
 
 
 def main() -> None:
-    """Prints the rates of both sides for each size of a minibatch."""
+    """Prints the rates of both sides for each minibatch size."""
     options = parser_of(str(__doc__)).parse_args()
     about = surroundings(("numpy", "cpprb"))
     rng = np.random.default_rng(0)

@@ -1,20 +1,21 @@
-"""Measures how far one driver goes: what a fragment and a batch cost it, and how many workers it can therefore answer.
+"""Measures what a fragment and a batch cost the driver, and estimates how many workers one driver can serve.
 
     python -m benchmarks.scaling.run [--only stubs,real] [--workers 1,2,4,...] [--seconds S] [--json FILE]
 
-stubs       1, 2, 4, ... 128 workers without envs deliver fragments of three sizes as fast as they are asked, to the
-            dataflow of IMPALA without its SGD: weights to whoever has delivered, fragments side by side until a batch
-            is full
-real        CartPole sampled by 0, 1 and 2 workers with 1, 8 and 64 envs each, through an asynchronous source
+stubs       1, 2, 4, ... 128 workers without envs deliver fragments of three sizes as fast as they are requested, to
+            IMPALA's dataflow without its SGD: it sends weights to each worker that has delivered a fragment, and
+            concatenates fragments into batches
+real        0, 1 and 2 workers with 1, 8 and 64 envs each sample CartPole through an asynchronous source
 
-A task is a fragment. The driver's CPU is that of its process with all of Ray's threads in it, and hardly depends on
-how many cores the workers have to share. Tasks per second do: stubs, object store and driver share the machine. New
-weights go out after each batch, as large as those of a network for such observations.
+A task is a fragment. The driver's CPU time includes all of Ray's threads in its process, and hardly depends on the
+number of cores that the workers share. The number of tasks per second does depend on it, because stubs, object store
+and driver share the machine. After each batch, the driver sends new weights, as large as those of a network for such
+observations.
 
-From these a model is fitted: what a batch costs the driver is so many seconds, so many for each fragment in it, and so
-many for each byte. With the rate of a real worker it says at how many workers one driver is busy all the time, if it
-does nothing else. SGD in the driver's process comes on top: a learner that is busy for a share of the time leaves the
-rest to the workers.
+The benchmark fits a model to these measurements: a batch costs the driver a constant time, plus a time per fragment and
+a time per byte. With the rate of a real worker, the model estimates the number of workers that keep one driver fully
+busy if it does nothing else. SGD in the driver's process adds to this: the workers get only the time that the learner
+leaves.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ FRAGMENTS = {
     "frame 84x84": Fragment((1, 84, 84), "uint8", 6, 1_700_000),
     "4 frames 84x84": Fragment((4, 84, 84), "uint8", 6, 1_700_000),
 }
-"""Fragments by what is observed: MuJoCo's HalfCheetah, Atari without and with stacked frames."""
+"""Sizes of fragments: MuJoCo's HalfCheetah, and Atari without and with stacked frames."""
 
 FRAGMENTS_PER_BATCH = (8, 32)
 MOST_BYTES_OF_A_BATCH = 128 * 2**20
 IN_FLIGHT = 2
 BYTES_OF_A_PROCESS = 90 * 2**20
-"""Memory of a stub's process, with some room."""
+"""Memory of a stub worker's process, with a margin."""
 BYTES_LEFT_FREE = 2 * 2**30
 STEPS_OF_A_FRAGMENT = 2048
 FRAGMENT_LENGTHS = (256, 1024, 4096)
@@ -69,7 +70,7 @@ CARTPOLE = "CartPole-v1"
 
 
 def main() -> None:
-    """Measures what the command line asks for, and fits the model."""
+    """Measures the parts that the command line names, and fits the model."""
     parser = parser_of(str(__doc__), PARTS)
     parser.add_argument("--workers", default="1,2,4,8,16,32,64,128", help="numbers of stub workers")
     parser.add_argument("--seconds", type=float, default=2.0, help="seconds of each measurement")
@@ -90,23 +91,23 @@ def main() -> None:
 
 
 def numbers_in(text: str) -> list[int]:
-    """Returns the different numbers of a list with commas, the least first."""
+    """Returns the distinct numbers in a comma-separated list, in ascending order."""
     return sorted({int(part) for part in text.split(",")})
 
 
 def memory_available() -> int:
-    """Returns bytes of memory that programs can still have."""
+    """Returns the number of bytes of memory available to programs."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
 
 
 def workers_with_room() -> int:
-    """Returns how many stub workers the memory has room for, the fragments in the object store set aside."""
+    """Returns the number of stub workers that fit into memory, next to the object store."""
     return (memory_available() - BYTES_LEFT_FREE - object_store_bytes()) // BYTES_OF_A_PROCESS
 
 
 def object_store_bytes() -> int:
-    """Returns a size for Ray's object store: a sixth of the memory, and what is in flight waits for room there."""
+    """Returns a size for Ray's object store: a sixth of the memory; fragments wait if it is full."""
     return memory_available() // 6
 
 
@@ -115,12 +116,12 @@ def object_store_bytes() -> int:
 
 @dataclass
 class StubTrainee:
-    """Stands where the trainee is, and learns nothing; it is its own learner.
+    """Takes the place of the trainee and of its learner, and learns nothing.
 
     Attributes:
-        fragment: Which fragments the workers are to deliver.
-        workers: Who collects.
-        weights_version: Batches that were pulled.
+        fragment: Sizes of the fragments that the workers deliver.
+        workers: The workers.
+        weights_version: Number of batches so far.
     """
 
     fragment: Fragment
@@ -129,7 +130,7 @@ class StubTrainee:
 
     @property
     def learner(self) -> StubTrainee:
-        """Who knows the version."""
+        """Returns itself, because it knows the version of the weights."""
         return self
 
     def weights(self) -> Weights:
@@ -139,12 +140,12 @@ class StubTrainee:
 
 
 def stubs(numbers: Sequence[int], seconds: float, per_batch: Sequence[int]) -> list[Measurement]:
-    """Measures stub workers: all are started once, and so many of them are asked.
+    """Measures stub workers: starts all of them once, and uses a subset for each measurement.
 
     Args:
-        numbers: How many are asked.
+        numbers: Numbers of workers to measure.
         seconds: Seconds of each measurement.
-        per_batch: Fragments in a batch; all but the first number only with the most workers.
+        per_batch: Numbers of fragments in a batch; only the largest number of workers uses all of them.
     """
     rows = []
     with stub_workers(max(numbers)) as workers:
@@ -165,12 +166,12 @@ def stubs(numbers: Sequence[int], seconds: float, per_batch: Sequence[int]) -> l
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured with stub workers.
+    """A measurement with stub workers.
 
     Attributes:
-        fragments: Name of what they deliver.
-        workers: How many are asked.
-        per_batch: Fragments in a batch.
+        fragments: Name of the fragments that they deliver.
+        workers: Number of workers in use.
+        per_batch: Number of fragments in a batch.
     """
 
     fragments: str
@@ -180,17 +181,17 @@ class Case:
 
 @contextmanager
 def stub_workers(number: int) -> Iterator[WorkerSet]:
-    """Gives stub workers that have all started, and ends them."""
+    """Yields stub workers that have all started, and closes them afterwards."""
     workers = WorkerSet(StubConfig(), number, factory="benchmarks.scaling.stub:StubWorker")
     try:
-        workers.state()  # answered by all once they are there
+        workers.state()  # returns when all workers have started
         yield workers
     finally:
         workers.close()
 
 
 def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: float, idle: float) -> Measurement:
-    """Measures the dataflow over the first so many of the workers; `idle` is the driver's share of a core without."""
+    """Measures the dataflow with the first `case.workers` workers; `idle` is the driver's idle share of a core."""
     trainee = StubTrainee(fragment, PolicyWorkers(workers, DEFAULT_POLICY))
     trainee.workers.send(trainee.weights())
     every, workers.indices = workers.indices, workers.indices[: case.workers]
@@ -204,7 +205,7 @@ def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: 
 
     found = measured(pull, flow, workers, seconds)
     workers.indices = every
-    # What is in flight is waited for and dropped, so that the next flow begins with nothing under way.
+    # Waits for the fragments in flight and drops them, so that the next flow starts with none.
     workers.load_state(workers.state())
     tasks = found["env_steps"] / ROWS
     working_s = max(found["driver_cpu_s"] - idle * found["wall_s"], 0.0)
@@ -220,7 +221,7 @@ def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: 
 
 
 def idle_share(seconds: float) -> float:
-    """Returns the share of a core that Ray's threads in this process take while nothing is asked of them."""
+    """Returns the share of a core that Ray's threads in this process use while they have nothing to do."""
     time.sleep(seconds / 4)
     began, cpu = time.perf_counter(), time.process_time()
     time.sleep(seconds)
@@ -228,7 +229,7 @@ def idle_share(seconds: float) -> float:
 
 
 def measured(pull: Callable[[], object], flow: Flow[Any], workers: WorkerSet, seconds: float) -> Measurement:
-    """Pulls a flow for so long, after a quarter of that time and a round of all workers which do not count."""
+    """Pulls a flow for `seconds`, after a warm-up of a quarter of that time and at least one fragment per worker."""
     began = time.perf_counter()
     warm_steps = workers.counts.env_steps + len(workers.indices) * ROWS
     while time.perf_counter() - began < seconds / 4 or workers.counts.env_steps < warm_steps:
@@ -249,7 +250,7 @@ def measured(pull: Callable[[], object], flow: Flow[Any], workers: WorkerSet, se
 
 
 def print_stubs(row: Measurement) -> None:
-    """Prints what was measured with stub workers."""
+    """Prints a measurement with stub workers."""
     costs = f"{row['driver_cpu_s_per_task'] * 1e6:.0f}", f"{row['driver_cpu_s_per_batch'] * 1e3:.2f}"
     rates = f"{row['tasks_per_s']:.0f}", f"{row['bytes_per_s'] / 1e6:.1f}"
     size, share = f"{row['bytes'] / 1e3:.1f}", f"{row['driver_cpu_s'] / row['wall_s']:.0%}"
@@ -260,7 +261,7 @@ def print_stubs(row: Measurement) -> None:
 
 
 def real(seconds: float) -> list[Measurement]:
-    """Measures workers that sample CartPole with a dense network of 64 x 64."""
+    """Measures workers that sample CartPole with a dense 64 x 64 network."""
     env = EnvConfig(id=CARTPOLE)
     settings = AlgorithmConfig(model=ModelConfig(hiddens=(64, 64)))
     policy = ActorCriticPolicy(spaces_of(env), settings, seed=0)
@@ -301,7 +302,7 @@ def measured_sampling(workers: WorkerSet, seconds: float) -> Measurement:
 
 
 def print_real(row: Measurement) -> None:
-    """Prints what was measured with workers that sample."""
+    """Prints a measurement with workers that sample."""
     rates = f"{row['env_steps_per_s']:,.0f}", f"{row['env_steps_per_s_of_a_worker']:,.0f}"
     cost = f"{row['driver_cpu_s_per_task'] * 1e6:.0f}" if row["workers"] else "samples itself"
     print_row(str(row["workers"]), row["envs"], *rates, cost, width=20)
@@ -311,7 +312,7 @@ def print_real(row: Measurement) -> None:
 
 
 def model(found: dict[str, Any]) -> Measurement:
-    """Fits what a task costs the driver, and says how many workers it can answer."""
+    """Fits the driver's cost per batch, and estimates how many workers the driver can serve."""
     rows = [row for row in found.get("stubs", ()) if row["workers"] > 1]
     if len({row["bytes"] for row in rows}) < 2:
         return {}
@@ -329,7 +330,7 @@ def model(found: dict[str, Any]) -> Measurement:
 
 
 def fitted(rows: Sequence[Measurement]) -> Measurement:
-    """Fits what a batch costs with the least relative errors; no part of it is below 0."""
+    """Fits the cost of a batch by least squares of the relative errors; no coefficient is negative."""
     each = np.array([row["per_batch"] for row in rows], np.float64)
     size = np.array([row["bytes"] for row in rows], np.float64)
     cost = np.array([row["driver_cpu_s_per_batch"] for row in rows])
@@ -351,7 +352,7 @@ def fitted(rows: Sequence[Measurement]) -> Measurement:
 
 
 def saturation(fit: Measurement, worker: Measurement) -> list[Measurement]:
-    """Says at how many workers the driver has no time left, for fragments of several lengths and batches of several."""
+    """Prints and returns how many workers saturate the driver, for several fragment lengths and batch sizes."""
     rate = worker["env_steps_per_s_of_a_worker"]
     bytes_per_step = worker["bytes"] / STEPS_OF_A_FRAGMENT
     made = f"{rate:,.0f} steps/s of {bytes_per_step:.0f} bytes"

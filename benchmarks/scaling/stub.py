@@ -1,4 +1,4 @@
-"""Workers without envs: they deliver fragments of a given size as fast as they are asked."""
+"""Workers without envs: they deliver fragments of a given size as fast as they are requested."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rlrun.engine.rollout.rollout import Episode, Rollout
 from rlrun.engine.rollout.worker import Orders
 
 LENGTH, COLUMNS = 32, 8
-"""Steps and envs of every fragment."""
+"""Number of steps and envs in each fragment."""
 ROWS = LENGTH * COLUMNS
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """What is in a fragment, and in the weights that go back.
+    """Sizes of a fragment, and of the weights sent back to workers.
 
     Attributes:
         observation: Shape of an observation.
-        dtype: Type of its numbers.
-        outputs: Numbers that the policy puts out for each step, recorded with it.
-        parameters: Parameters of the policy's network.
+        dtype: Data type of an observation.
+        outputs: Number of policy outputs recorded for each step.
+        parameters: Number of parameters in the policy's network.
     """
 
     observation: tuple[int, ...]
@@ -35,7 +35,7 @@ class Fragment:
     parameters: int
 
     def batch(self) -> SampleBatch:
-        """Returns one, with the columns that IMPALA's workers deliver."""
+        """Returns a fragment with the columns that IMPALA's workers deliver."""
         step = (LENGTH, COLUMNS)
         return SampleBatch(
             obs=np.ones((LENGTH + 1, COLUMNS, *self.observation), self.dtype),
@@ -50,16 +50,16 @@ class Fragment:
         )
 
     def num_bytes(self) -> int:
-        """Bytes of its columns."""
+        """Number of bytes in its columns."""
         return sum(column.nbytes for column in self.batch().values())
 
 
 @dataclass
 class StubWeights(Weights):
-    """Weights that also say which fragments to deliver from now on.
+    """Weights that also specify the fragments to deliver from now on.
 
     Attributes:
-        fragment: What is in them.
+        fragment: Sizes of those fragments.
     """
 
     fragment: Fragment | None = None
@@ -67,10 +67,10 @@ class StubWeights(Weights):
 
 @dataclass(frozen=True)
 class StubConfig:
-    """What a stub is made from.
+    """Configuration of a stub worker.
 
     Attributes:
-        worker_index: Its index.
+        worker_index: Index of the worker.
         first_fragment: Number of its first fragment.
     """
 
@@ -82,7 +82,7 @@ class StubWorker:
     """Delivers the same fragment over and over."""
 
     def __init__(self, config: StubConfig) -> None:
-        """Makes nothing before it knows which fragment."""
+        """Creates no batch yet, because the first orders specify the fragments."""
         self._config = config
         self._fragment = config.first_fragment
         self._shape: Fragment | None = None
@@ -90,7 +90,7 @@ class StubWorker:
         self._version = 0
 
     def follow(self, orders: Orders) -> None:
-        """Takes the version, and the shape of fragments."""
+        """Stores the version of the weights and the sizes of fragments."""
         latest = orders.weights["default"]
         assert isinstance(latest, StubWeights)
         assert latest.fragment is not None
@@ -99,7 +99,7 @@ class StubWorker:
             self._shape, self._batch = latest.fragment, latest.fragment.batch()
 
     def sample(self) -> Rollout:
-        """Returns a fragment in which one episode ended."""
+        """Returns a fragment in which one episode has ended."""
         assert self._shape is not None
         self._fragment += 1
         return Rollout(
@@ -114,13 +114,13 @@ class StubWorker:
         )
 
     def state(self) -> dict[str, Any]:
-        """Returns its place."""
+        """Returns the number of the next fragment."""
         return {"fragment": self._fragment}
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Returns to a place."""
+        """Continues with the saved fragment number."""
         self._fragment = int(state["fragment"])
         return 0
 
     def close(self) -> None:
-        """Holds nothing."""
+        """No-op."""

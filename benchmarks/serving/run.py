@@ -1,11 +1,11 @@
-"""Measures latencies of `rlrun serve` at a steady rate of requests, with the server on one core.
+"""Measures the latencies of `rlrun serve` at a fixed request rate, with the server on one core.
 
     python -m benchmarks.serving.run [--rate 500] [--seconds 5] [--rounds 5] [--json FILE]
 
-The policy is PPO's of CartPole-v1 with two layers of 64, untrained. Clients on the other cores send single
-observations at fixed times over kept connections, whether or not earlier ones are answered; a latency is counted from
-the time at which its request was due. The table has the quantiles of each round, and the server's CPU time per request:
-on a shared machine the best round says what the server takes, the others what its neighbours take.
+The policy is PPO's for CartPole-v1, with two layers of 64 and without training. Clients on the other cores send single
+observations at fixed times over persistent connections, whether or not earlier requests have been answered; latency
+counts from the time at which a request was due. The table shows the quantiles of each round, and the server's CPU time
+per request. On a shared machine, the best round shows the server's own latency; the others include that of other work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUANTILES = (0.5, 0.9, 0.99)
 
 
 def main() -> None:
-    """Prints a row for each round: requests per second, and quantiles of latencies in milliseconds."""
+    """Prints a row for each round: requests per second, and latency quantiles in milliseconds."""
     parser = parser_of(str(__doc__))
     parser.add_argument("--rate", type=float, default=500.0)
     parser.add_argument("--seconds", type=float, default=5.0)
@@ -65,13 +65,13 @@ def main() -> None:
 
 
 def cpu_s(process: int) -> float:
-    """CPU seconds that a process has taken so far."""
+    """CPU seconds that a process has used so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(port: int, rate: float, seconds: float) -> dict[str, float]:
-    """Sends requests at a rate, and returns the answered ones per second and quantiles of their latencies."""
+    """Sends requests at a rate; returns the number of answers per second, and latency quantiles."""
     with ExitStack() as stack:
         idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(CONNECTIONS)]
         begin_s = time.perf_counter() + 0.1
@@ -84,7 +84,7 @@ def load(port: int, rate: float, seconds: float) -> dict[str, float]:
 def asked(idle: list[socket.socket], due: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float]:
     """Sends requests at given times over idle connections, and returns their latencies in seconds.
 
-    Without http.client and in one thread, since the clients would otherwise take longer than the server.
+    It avoids http.client and threads, because the clients would otherwise take longer than the server.
     """
     body = json.dumps({"observation": [0.01, -0.02, 0.03, 0.04]})
     request = f"POST /act HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()

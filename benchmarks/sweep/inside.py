@@ -1,4 +1,4 @@
-"""Measures rlrun's sweeps by their events; `run.py` starts it in a process of its own."""
+"""Measures rlrun's sweeps by their events; `run.py` starts it in a separate process."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from rlrun.experiments.runs.events import RunEvent, RunStarted, TrialEvent
 from rlrun.toys.known_optimum import ConstantReward, Step
 
 STEPS = 8
-"""Steps of an iteration of the sleeping world."""
+"""Env steps in an iteration of the sleeping env."""
 
 
 class Sleeping(ConstantReward):
-    """A `ConstantReward` whose every step takes its time and no CPU."""
+    """A `ConstantReward` whose steps take time but no CPU."""
 
     def __init__(self, seconds: float, **kwargs: Any) -> None:
-        """Makes the world; a step takes so many seconds."""
+        """Creates the env; each step takes the given number of seconds."""
         super().__init__(**kwargs)
         self._seconds = seconds
 
     def step(self, action: int) -> Step:
-        """Sleeps and pays 1."""
+        """Sleeps, and pays 1."""
         time.sleep(self._seconds)
         return super().step(action)
 
 
 @dataclass
 class Diary:
-    """Watches a run and notes when what happened.
+    """Watches a run and records when its events happen.
 
     Attributes:
         began: When the run began.
-        started: Trials and when they were placed, in that order.
-        ended: When trials ended, in that order.
-        results: Trial -> when its results came, and what they say an iteration took, in seconds.
+        started: Trials with the times at which they were placed, in that order.
+        ended: Times at which trials ended, in that order.
+        results: Trial -> the times of its results, and the iteration seconds that they report.
     """
 
     began: float = 0.0
@@ -47,7 +47,7 @@ class Diary:
     results: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def __call__(self, event: RunEvent) -> None:
-        """Takes note of an event."""
+        """Records an event."""
         now = time.perf_counter()
         if isinstance(event, RunStarted):
             self.began = now
@@ -59,7 +59,7 @@ class Diary:
             self.ended.append(now)
 
     def overheads(self) -> list[float]:
-        """Returns of each trial what came on top of its iterations, as a share of them; its start does not count."""
+        """Returns each trial's overhead relative to the time of its iterations, without its first iteration."""
         shares = []
         for results in self.results.values():
             own = sum(seconds for _, seconds in results[1:])
@@ -68,7 +68,7 @@ class Diary:
 
 
 def watched(spec: dict[str, Any], executor: Literal["local", "ray"]) -> Diary:
-    """Runs a spec and returns what happened when."""
+    """Runs a spec, and returns the times of its events."""
     diary = Diary()
     with tempfile.TemporaryDirectory() as directory:
         run({"bench": spec}, runs_dir=directory, executor=executor, watch=diary)
@@ -76,7 +76,7 @@ def watched(spec: dict[str, Any], executor: Literal["local", "ray"]) -> Diary:
 
 
 def controller(order: Measurement) -> Measurement:
-    """Measures what comes on top of iterations that only sleep."""
+    """Measures the overhead of iterations that only sleep."""
     spec = {
         "algorithm": "ppo",
         "env": {"id": "benchmarks.sweep.inside:Sleeping", "kwargs": {"seconds": order["iteration_s"] / STEPS}},
@@ -96,9 +96,9 @@ def controller(order: Measurement) -> Measurement:
 
 
 def start(order: Measurement) -> Measurement:
-    """Measures the time between a trial's end and what comes of the next one.
+    """Measures the times from a trial's end to the start and the first result of the next trial.
 
-    The n-th trial to end makes room for the n-th of those that had to wait.
+    The n-th trial to end makes room for the n-th trial in the queue.
     """
     places = order["places"]
     spec = {
@@ -121,7 +121,7 @@ def start(order: Measurement) -> Measurement:
 
 
 def measured(order: Measurement) -> Measurement:
-    """Measures what is asked for."""
+    """Measures what the order names."""
     return controller(order) if order["kind"] == "controller" else start(order)
 
 

@@ -1,7 +1,7 @@
-"""Runs the benchmark's sweep with RLlib under Ray Tune; `run.py` starts it in a venv of its own.
+"""RLlib's side of the sweep benchmark, under Ray Tune; `run.py` starts it in a separate venv.
 
-RLlib is used as its documentation does it: a config with `grid_search` in it under a `Tuner`, the trial's own process
-sampling and learning on one CPU. It knows nothing of rlrun, so that it can run where rlrun is not installed.
+It uses RLlib as the documentation shows: a config with `grid_search` under a `Tuner`, where each trial samples and
+learns in its own process on one CPU. It does not import rlrun, so it can run in a venv without it.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from benchmarks.peers import Measurement, answer
 
 
 class ReusablePPO(PPO):  # type: ignore[misc]  # ray has no types
-    """PPO whose actor can take the next trial over, which RLlib's own cannot: it starts a process for each trial."""
+    """PPO whose actor can take over the next trial; RLlib's own PPO cannot, and starts a process for each trial."""
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Ends everything that the last trial made, and makes it anew in the same process."""
+        """Closes everything that the last trial created, and creates it again in the same process."""
         self.cleanup()
         self.__init__(config=new_config, storage=self._storage)  # type: ignore[misc]
         return True
 
 
 class FirstResult(tune.Callback):  # type: ignore[misc]
-    """Says when the first result has arrived."""
+    """Reports when the first result has arrived."""
 
     has_come = False
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """Prints one line, once."""
+        """Prints a line, once."""
         if not self.has_come:
             self.has_come = True
             print(f"first result: {env_steps(result)} env steps, return {mean_return(result):.1f}", flush=True)
 
 
 def config_of(work: Measurement) -> PPOConfig:
-    """Returns the sweep's config; what RLlib has besides the clipped objective and rlrun has not is turned off."""
+    """Returns the sweep's config, without the parts of RLlib's PPO loss that rlrun does not have."""
     net = {"fcnet_hiddens": [64, 64], "fcnet_activation": "tanh", "vf_share_layers": False}
     config = PPOConfig().environment("CartPole-v1").framework("torch")
     is_new = work["stack"] == "new"
@@ -83,7 +83,7 @@ def mean_return(result: Measurement) -> float:
 
 
 def env_steps(result: Measurement) -> int:
-    """Returns the env steps that a trial has sampled."""
+    """Returns the number of env steps that a trial has sampled."""
     return int(result["num_env_steps_sampled_lifetime"])
 
 

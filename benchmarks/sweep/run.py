@@ -1,22 +1,22 @@
-"""Measures a sweep with RLlib under Ray Tune and with rlrun, in turn, on the same work; and rlrun's sweeps from inside.
+"""Compares a sweep in rlrun with one in RLlib under Ray Tune, in turn on the same work, and measures rlrun's overhead.
 
     python -m benchmarks.sweep.run [--only sweep,controller,start,variants] [--repeats N] [--env-steps N] [--json FILE]
 
 sweep       8 PPO trials on CartPole-v1 (4 learning rates x 2 seeds, 50,000 env steps each) on 2 cores, from Enter to
             the end of the process
-controller  what Tune and rlrun's records add to trials whose iterations take one second
-start       from a trial's end to the first result of the next in its place
-variants    only if asked for: every way of running RLlib once, to see which one is the fastest
+controller  the time that Tune and rlrun's records add to trials whose iterations take one second
+start       the time from a trial's end to the first result of the next trial in its place
+variants    only with --only: all ways to run RLlib, once each, to find the fastest
 
-Both sides have the same envs, nets, batches, minibatches, epochs and stop, two trials at a time, each with one thread.
-RLlib gets a venv of its own under `.bench/`, made at the first call, with the torch and NumPy that rlrun runs with, and
-the Gymnasium that it pins. What is not the same:
+Both sides have the same envs, networks, batches, minibatches, epochs and stop conditions, and run two trials at a time,
+each with one thread. RLlib gets its own venv under `.bench/`, created on the first run, with rlrun's versions of torch
+and NumPy, and with the version of Gymnasium that it pins. The sides differ in these points:
 
-- RLlib starts a process for each trial, since it has no `reset_config`. The rows "with actors reused" are RLlib with
-  one that the benchmark adds; see `rllib.py`.
-- rlrun saves a checkpoint at a trial's end, as by default; RLlib saves none, as by default.
-- The row in which an episode begins again does not count as an env step of rlrun; it does not stop at exactly the same
-  one as RLlib, but within an iteration of it.
+- RLlib starts a process for each trial, because it lacks `reset_config`. In the rows "with actors reused", RLlib uses a
+  `reset_config` that the benchmark adds; see `rllib.py`.
+- rlrun saves a checkpoint at the end of a trial; RLlib saves none. Both are the defaults.
+- In rlrun, the row in which an episode starts does not count as an env step, so the two sides do not stop at exactly
+  the same env step, but within one iteration.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PARTS = ("sweep", "controller", "start", "variants")
 CPUS = 2
 FIRST_RESULT = "first result:"
 
-# One shape of work, that of PPO's A1, for both sides.
+# The work of both sides, with the same settings as A1 of PPO.
 WORK: Measurement = {
     "cpus": CPUS,
     "num_envs": 8,
@@ -67,7 +67,7 @@ VARIANTS: Mapping[str, Measurement] = {
     **{f"RLlib, {name}": {**way, "reuse": False} for name, way in WAYS.items()},
     **{f"RLlib, {name}, with actors reused": {**way, "reuse": True} for name, way in WAYS.items()},
 }
-"""Ways of running RLlib: which of its two stacks, how envs are batched, and whether a trial's process is reused."""
+"""Ways to run RLlib: which of its stacks, how it batches envs, and whether it reuses a trial's process."""
 
 FASTEST, FASTEST_REUSED = "RLlib, old stack", "RLlib, new stack, with actors reused"
 
@@ -75,7 +75,7 @@ Trials = Callable[[int], Measurement]
 
 
 def main() -> None:
-    """Measures what the command line asks for."""
+    """Measures the parts that the command line names."""
     parser = parser_of(str(__doc__), PARTS, unasked=["variants"])
     parser.add_argument("--repeats", type=int, default=3, help="repetitions of each side of the sweep")
     parser.add_argument("--env-steps", type=int, default=WORK["env_steps"], help="env steps of a trial; for a try-out")
@@ -96,13 +96,13 @@ def main() -> None:
     write_json(options.json, found)
 
 
-# --- The sweep, against RLlib
+# --- The sweep, compared with RLlib
 
 
 def sweep(work: Measurement, repeats: int) -> Measurement:
-    """Measures both frameworks in alternation; rlrun compiles the update that its trials share, or has it already."""
+    """Measures both frameworks in turn; rlrun compiles the update that its trials share, or finds it in the cache."""
     with tempfile.TemporaryDirectory() as cache:
-        rlrun_side(work, Path(cache))(0)  # compiles for the last side
+        rlrun_side(work, Path(cache))(0)  # fills the cache for the last side
         sides = {
             FASTEST: rllib_side(work, FASTEST),
             "rlrun": rlrun_side(work, None),
@@ -113,7 +113,7 @@ def sweep(work: Measurement, repeats: int) -> Measurement:
 
 
 def rllib_side(work: Measurement, name: str) -> Trials:
-    """Returns what runs the sweep with RLlib, in one of the ways there are."""
+    """Returns a function that runs the sweep with RLlib, in one of its variants."""
     command = [python_of(RLLIB), "-m", "benchmarks.sweep.rllib", json.dumps({**work, **VARIANTS[name]})]
 
     def run(repeat: int) -> Measurement:
@@ -124,11 +124,11 @@ def rllib_side(work: Measurement, name: str) -> Trials:
 
 
 def rlrun_side(work: Measurement, cache: Path | None) -> Trials:
-    """Returns what runs the sweep with rlrun, by the command that a user types.
+    """Returns a function that runs the sweep with rlrun, with the command that a user types.
 
     Args:
         work: The sweep.
-        cache: Where compiled updates are kept; None for a place that is empty each time.
+        cache: Folder for compiled updates; None for one that is empty each time.
     """
 
     def run(repeat: int) -> Measurement:
@@ -165,10 +165,10 @@ def entry_of(work: Measurement) -> Measurement:
 
 
 def checked(work: Measurement, found: Measurement) -> Measurement:
-    """Returns a measurement with what all trials did together.
+    """Returns a measurement with totals over all trials.
 
     Raises:
-        SystemExit: If a trial has not done its work.
+        SystemExit: A trial did not complete its work.
     """
     trials = len(work["lrs"]) * len(work["seeds"])
     if len(found["steps"]) != trials or min(found["steps"]) < work["env_steps"]:
@@ -176,11 +176,11 @@ def checked(work: Measurement, found: Measurement) -> Measurement:
     return {**found, "env_steps": sum(found["steps"]), "episode_return": statistics.mean(found["returns"])}
 
 
-# --- What rlrun's sweeps cost, from inside
+# --- The overhead of rlrun's sweeps
 
 
 def controller() -> Measurement:
-    """Measures trials of iterations of one second."""
+    """Measures the overhead of trials whose iterations take one second."""
     found = inside({"kind": "controller", "trials": 4, "cpus": 0.5, "iterations": 30, "iteration_s": 1.0})
     print("\ntrials whose iterations take 1 s, four at a time: what comes on top, share of the iterations' own time")
     overheads = ", ".join(f"{share:.2%}" for share in found["overheads"])
@@ -189,7 +189,7 @@ def controller() -> Measurement:
 
 
 def start() -> Sequence[Measurement]:
-    """Measures how long a place is empty between two trials, with one and with two trials at a time."""
+    """Measures how long a place stays empty between two trials, with one and with two trials at a time."""
     print("\nseconds from the end of a trial")
     found = []
     for places in (1, 2):
@@ -203,7 +203,7 @@ def start() -> Sequence[Measurement]:
 
 
 def inside(order: Measurement) -> Measurement:
-    """Measures rlrun's sweeps by their events, in a process of its own."""
+    """Runs `inside.py`, which measures rlrun's sweeps by their events, in a separate process."""
     return Side("rlrun", "sweep.inside").measured({**order, "cores": CPUS})
 
 

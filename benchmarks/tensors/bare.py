@@ -1,4 +1,4 @@
-"""Floor of the benchmark: the env alone, or the env and a network in torch that acts, without any library."""
+"""Floor of the tensors benchmark: the env alone, or the env with a network in torch that acts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.tensors.env import ACTIVATIONS, started
 
 
 def measured(work: Measurement) -> Measurement:
-    """Steps the env as often as training does; `acts` says whether both networks run, and actions are sampled."""
+    """Steps the env as often as training does; if `acts` is set, also runs both networks and samples actions."""
     env, observations = started(work)
     widths = [4, *work["hiddens"]]
     dense = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), ACTIVATIONS[work["activation"]]())]

@@ -1,6 +1,6 @@
-"""CartPole in torch that one number steers, which all sides step: rsl_rl has no discrete actions.
+"""CartPole in torch with one continuous action, because rsl_rl has no discrete actions; all sides step it.
 
-It is rlrun's toy, of which it imports nothing but torch, NumPy and Gymnasium. It also measures its own time.
+It is a copy of rlrun's toy that imports only torch, NumPy and Gymnasium, and measures its own time.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rlrun.engine.envs.tensor_vector_env import TensorStep
 from rlrun.toys.tensor_envs import tensor_cartpole
 
 ACTIVATIONS: Mapping[str, type[nn.Module]] = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh}
-"""Activations of the networks, by the names that rsl_rl and rlrun give them."""
+"""Activations of the networks, by their names in rsl_rl and rlrun."""
 
 SPENT = {"env_s": 0.0}
-"""CPU seconds that envs of this process have spent in `step`."""
+"""CPU seconds that the envs of this process have spent in `step`."""
 
 
 class SteeredCartPole:
-    """CartPole that is pushed to the right by positive actions, and else to the left.
+    """CartPole in which positive actions push to the right, and all others to the left.
 
     Args:
         num_envs: Number of env slots, B.
@@ -46,7 +46,7 @@ class SteeredCartPole:
         return self._env.reset(seeds=seeds, mask=mask)
 
     def step(self, actions: Tensor) -> TensorStep:
-        """Steps all env slots by actions [B, 1]."""
+        """Steps all env slots with actions [B, 1]."""
         began = time.process_time()
         step = self._env.step((actions[:, 0] > 0).long())
         SPENT["env_s"] += time.process_time() - began
@@ -65,7 +65,7 @@ class SteeredCartPole:
 
 
 def started(work: Mapping[str, Any]) -> tuple[SteeredCartPole, Tensor]:
-    """Returns the env of a piece of work, and its first observations, the same for all sides."""
+    """Returns the env for the given work, and its first observations, which are the same for all sides."""
     torch.set_num_threads(1)
     torch.manual_seed(work["seed"])
     env = SteeredCartPole(work["num_envs"], torch.device(work["device"]))

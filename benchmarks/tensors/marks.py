@@ -1,4 +1,4 @@
-"""Clock of another framework's training: marks after each update, and the CPU time of its parts."""
+"""Clock for training with any framework: a mark after each update, and the CPU time of acting and updating."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from benchmarks.tensors.env import SPENT
 
 
 class Marks:
-    """Measures an iteration and its parts; the updates of the framework end an iteration.
+    """Measures iterations and their parts; an iteration ends with the framework's call that updates.
 
     Attributes:
-        spent: CPU seconds of `acting_s` and `updates_s` so far.
-        marks: The clocks after each update, with what was spent until then.
+        spent: CPU seconds in `acting_s` and `updates_s` so far.
+        marks: The clocks after each update, with the values of `spent` at that time.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Marks:
         self.marks: list[Measurement] = []
 
     def timed(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns a function that adds its CPU time to a part; those of updates also end an iteration."""
+        """Returns a function that adds its CPU time to a part; a function that updates also ends an iteration."""
 
         def measured(*args: Any, **kwargs: Any) -> Any:
             began = time.process_time()
@@ -36,7 +36,7 @@ class Marks:
         return measured
 
     def found(self, work: Measurement, episode_return: float) -> Measurement:
-        """Returns what the measured iterations took."""
+        """Returns the measurements of the measured iterations."""
         first, last = work["warm_up"] - 1, work["warm_up"] + work["iterations"] - 1
         passed = between(self.marks[first], self.marks[last])
         parts = {"stepping": passed["env_s"], "acting": passed["acting_s"], "updating": passed["updates_s"]}

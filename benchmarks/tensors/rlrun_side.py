@@ -1,4 +1,4 @@
-"""Runs one piece of the benchmark's work with rlrun, through `rlrun.run` as `rlrun train` does."""
+"""rlrun's side of the tensors benchmark: runs `rlrun.run`, as `rlrun train` does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlrun.experiments.launch.run import run
 
 
 def entry_of(work: Measurement) -> dict[str, Any]:
-    """Returns the entry of a spec file: rsl_rl's PPO, as Isaac Lab sets it."""
+    """Returns an entry of a spec file with the PPO settings that Isaac Lab uses for rsl_rl."""
     rows = work["num_envs"] * work["fragment"]
     config = {
         "num_envs_per_worker": work["num_envs"],
@@ -36,7 +36,7 @@ def entry_of(work: Measurement) -> dict[str, Any]:
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains for the warm-up and the measured iterations."""
+    """Trains for the warm-up and the measured iterations, and returns the measurements."""
     marks, clock = Marks(), Clock()
     TensorActor.act = marks.timed("acting_s", TensorActor.act)  # type: ignore[method-assign]
     LocalLearner.learn = marks.timed("updates_s", LocalLearner.learn)  # type: ignore[method-assign]

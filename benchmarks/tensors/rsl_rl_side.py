@@ -1,7 +1,7 @@
-"""Runs one piece of the benchmark's work with rsl_rl; `run.py` starts it in a venv of its own.
+"""rsl_rl's side of the tensors benchmark; `run.py` starts it in a separate venv.
 
-rsl_rl is used as its users do, through `OnPolicyRunner` with the settings of Isaac Lab, and logs to a folder, as it
-counts returns of episodes only then.
+It uses rsl_rl as its users do: through `OnPolicyRunner`, with the settings of Isaac Lab. It logs to a folder, because
+rsl_rl tracks episode returns only then.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CartPole(VecEnv):  # type: ignore[misc]  # rsl_rl is not type-checked
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains for the warm-up and the measured iterations."""
+    """Trains for the warm-up and the measured iterations, and returns the measurements."""
     net = {"class_name": "MLPModel", "hidden_dims": work["hiddens"], "activation": work["activation"]}
     settings = {
         "num_steps_per_env": work["fragment"],

@@ -1,22 +1,22 @@
-"""Measures PPO in an env of tensors with rsl_rl, skrl and rlrun, in turn, on the same work, one thread each.
+"""Compares PPO in rlrun, rsl_rl and skrl in an env that returns tensors: they take turns, each with one thread.
 
     python -m benchmarks.tensors.run [--only narrow,wide] [--repeats N] [--set device='"cuda"'] [--json FILE]
     python -m benchmarks.tensors.run --only narrow --set activation='"relu"'
 
-narrow  CartPole in torch with the 32 x 32 network that Isaac Lab has for CartPole
+narrow  CartPole in torch with a 32 x 32 network, as in Isaac Lab's CartPole
 wide    the same with 512 x 256 x 128, as for robots
 
-All step the same env with rsl_rl's settings in Isaac Lab: 4,096 envs x 24 steps, 5 epochs of 4 minibatches, ELU, a
-network each for policy and value, a learning rate by the KL divergence, clipped values, and V(s_t) for episodes that
-time out. Next to rates, ratios of each pair and their geometric mean by CPU time, the table has the shares of stepping,
-acting and updating, and the mean return of the last episodes. `bare` is the env alone, and the env with a network that
-acts. What is not the same: skrl adapts the learning rate after each epoch and takes one norm of gradients; rlrun
-writes results and checkpoints.
+All sides step the same env with Isaac Lab's settings for rsl_rl: 4,096 envs x 24 steps, 5 epochs of 4 minibatches, ELU,
+separate networks for policy and value, a learning rate that adapts to the KL divergence, clipped values, and V(s_t) for
+episodes that time out. In addition to the rates, the benchmark prints the ratios of each pair and their geometric mean
+by CPU time; the shares of stepping, acting and updating; and the mean return of the last episodes. `bare` is the env
+alone, and the env with a network that acts. The sides differ in these points: skrl adapts the learning rate after each
+epoch, and clips one gradient norm of both networks; rlrun writes results and checkpoints.
 
-Where torch's ELU is slow (9 ns a number on an AMD EPYC, 0.4 ns in rlrun's kernel), ratios with ELU are far from those
-with ReLU: measure both.
+On processors where torch's ELU is slow (9 ns per number on an AMD EPYC, 0.4 ns in rlrun's kernel), ratios with ELU
+differ greatly from ratios with ReLU, so measure both.
 
-The others get a venv of their own each under `.bench/`, made at the first call.
+Each of the other frameworks gets its own venv under `.bench/`, created on the first run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ WORKS = (
 
 
 def print_returns(measured: Mapping[str, Sequence[Measurement]]) -> None:
-    """Prints the ratio by CPU time of each pair, as a geometric mean, and the returns of the last episodes."""
+    """Prints each pair's geometric mean ratio by CPU time, and the returns of the last episodes."""
     ours = measured["rlrun"]
     for peer in AIMS:
         pairs = [their["cpu_seconds"] / own["cpu_seconds"] for own, their in zip(ours, measured[peer], strict=True)]

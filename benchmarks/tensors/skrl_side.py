@@ -1,6 +1,6 @@
-"""Runs one piece of the benchmark's work with skrl; `run.py` starts it in a venv of its own.
+"""skrl's side of the tensors benchmark; `run.py` starts it in a separate venv.
 
-skrl is used as its examples for Isaac Lab do: `SequentialTrainer`, `RandomMemory`, a Gaussian and a deterministic
+It uses skrl as skrl's examples for Isaac Lab do: `SequentialTrainer`, `RandomMemory`, a Gaussian and a deterministic
 model. It tracks returns, and writes no checkpoints.
 """
 
@@ -38,14 +38,14 @@ class CartPole(Wrapper):  # type: ignore[misc]  # skrl is not type-checked
         return self._first, {}
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Steps the env; flags and rewards are columns."""
+        """Steps the env; flags and rewards are columns [B, 1]."""
         step = self._env.step(actions)
         columns = (step.rewards, step.terminateds, step.truncateds)
         rewards, terminateds, truncateds = (column[:, None] for column in columns)
         return step.observations, rewards, terminateds, truncateds, {}
 
     def state(self) -> Tensor | None:
-        """Returns None: the critic has no state of its own."""
+        """Returns None, because the critic has no separate state."""
         return None
 
     def render(self, *args: Any, **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ class CartPole(Wrapper):  # type: ignore[misc]  # skrl is not type-checked
 
 
 def layers(inputs: int, hiddens: list[int], activation: str) -> nn.Sequential:
-    """Returns dense layers with activations, and one output."""
+    """Returns dense layers with activations and a single output."""
     widths = [inputs, *hiddens]
     dense = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), ACTIVATIONS[activation]())]
     return nn.Sequential(*dense, nn.Linear(widths[-1], 1))
@@ -90,13 +90,13 @@ class Critic(DeterministicMixin, Model):  # type: ignore[misc]
 
 
 def measured(work: Measurement) -> Measurement:
-    """Trains for the warm-up and the measured iterations."""
+    """Trains for the warm-up and the measured iterations, and returns the measurements."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         return trained(work, folder)
 
 
 def trained(work: Measurement, folder: str) -> Measurement:
-    """Trains, with a folder for logs."""
+    """Trains with the given folder for logs, and returns the measurements."""
     env = CartPole(*started(work))
     device, num_envs = work["device"], work["num_envs"]
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space}

@@ -1,12 +1,12 @@
-"""The documentation site: the Markdown of this repository as HTML, with pages made from the code.
+"""Builds the documentation site: this repository's Markdown as HTML, and pages generated from the code.
 
     make docs                             # the whole site, at build/docs/html/index.html
     python -m scripts.docs_site           # the same
-    python -m scripts.docs_site pages     # only AGENTS.md and docs/spec_reference.md, which the whole build writes too
+    python -m scripts.docs_site pages     # writes only the repository's generated files: AGENTS.md and two in docs/
 
-Nothing of it needs the network. `contents` gathers all pages as Markdown: those of docs/ (`written`), with
-its notebooks (`notebook_pages`), and those made from the code (`commands`, `metrics`, `api`, `shipped_specs`,
-`shown_files`, `gallery`). Sphinx makes HTML of them, and takes each warning for an error. The order of
-docs/README.md is that of the site: a page that it does not lead to is an error. `keywords.yaml` has words that readers
-search for and pages do not use.
+The build needs no network. `contents` gathers all pages as Markdown: the pages of docs/ (`written`), its notebooks
+(`notebook_pages`), and the pages generated from the code (`commands`, `settings`, `api`, `shown_files`, `gallery`).
+Sphinx converts them to HTML and treats every warning as an error. The site has the order of docs/README.md; a page that
+docs/README.md does not lead to is an error. `keywords.yaml` contains words that readers search for but that the pages
+do not use.
 """

@@ -1,4 +1,4 @@
-"""``python -m scripts.docs_site``: build the site, or write only the generated pages of the repository."""
+"""``python -m scripts.docs_site``: builds the site, or writes only the generated files of the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts for programs that read documentation: `AGENTS.md` of the repository, and `llms.txt` of the site."""
+"""Writes texts for programs that read documentation: `AGENTS.md` of the repository, and `llms.txt` of the site."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ This page is written by `make docs` from the commands and the guides: edit those
 
 
 def agents_text() -> str:
-    """Text of AGENTS.md: how to ask, the commands, and the guides by reader."""
+    """Text of AGENTS.md: how to get help, the commands, and the guides by reader."""
     places = Places()
     pages = written_pages(places)
     files = {name: file.relative_to(ROOT).as_posix() for file, name in places.names.items()}
@@ -48,7 +48,7 @@ def write_agents_page() -> None:
 
 
 def llms_text(contents: Contents) -> str:
-    """Text of llms.txt: all pages with a link to their Markdown and their first sentence (llmstxt.org)."""
+    """Text of llms.txt (llmstxt.org): all pages, each with a link to its Markdown and its first sentence."""
     text = ["# rlrun\n", f"> {SUMMARY}\n", "Each page of this site is also there as Markdown, with .md for .html.\n"]
     for section, names in contents.sections.items():
         text.append(f"## {section}\n")

@@ -1,4 +1,4 @@
-"""Pages of algorithms: the table of all, and what the site adds to each, such as dataflow, curves and settings."""
+"""Pages of algorithms: the table of all of them, and additions to each page such as dataflow, curves and settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INDEX_ROW = re.compile(r"^\| \[`(\w+)`\]\((algorithms/\w+)\.md\) \|", re.MULTILI
 
 
 def index_text() -> str:
-    """Text of docs/algorithms.md with the present table of all algorithms."""
+    """Text of docs/algorithms.md, with the table of all algorithms up to date."""
     before, _, rest = INDEX.read_text(encoding="utf-8").partition(BEGIN)
     return f"{before}{BEGIN}\n\n{algorithms_table()}\n\n{END}{rest.partition(END)[2]}"
 
@@ -31,7 +31,7 @@ def write_index() -> None:
 
 
 def algorithms_table() -> str:
-    """Table of all built-in algorithms by kind: name and page, full name or summary, actions, multi-agent worlds."""
+    """Table of all built-in algorithms by kind: name and page, full name or summary, actions, support for worlds."""
     pages = {}
     for page in sorted((ROOT / "docs" / "algorithms").glob("*.md")):
         title = page.read_text(encoding="utf-8").partition("\n")[0]
@@ -48,7 +48,7 @@ def algorithms_table() -> str:
 
 
 def short(summary: str) -> str:
-    """The full name that a summary begins with, else its first clause without the source.
+    """The full name at the beginning of a summary, or its first clause without the source.
 
     Examples:
         >>> short("Deep Q-network: off-policy Q-learning from a replay buffer.")
@@ -63,7 +63,7 @@ def short(summary: str) -> str:
 
 
 def algorithms_by_page(index: Page) -> dict[str, list[str]]:
-    """Names of all built-in algorithms by the page that describes them, from the table of docs/algorithms.md."""
+    """Names of all built-in algorithms by the page that describes them, read from the table in docs/algorithms.md."""
     by_page: dict[str, list[str]] = {}
     for name, page in INDEX_ROW.findall(index.markdown):
         by_page.setdefault(page, []).append(name)
@@ -71,7 +71,7 @@ def algorithms_by_page(index: Page) -> dict[str, list[str]]:
 
 
 def add_names(pages: dict[str, Page]) -> None:
-    """Adds the names of algorithms to the keywords of their pages, so that a search for "ppo" finds its page first."""
+    """Adds the names of algorithms to the keywords of their pages, so that a search for "ppo" lists its page first."""
     for name, algorithms in algorithms_by_page(pages["algorithms"]).items():
         pages[name].keywords += algorithms
 
@@ -94,7 +94,7 @@ def plan_figure(algorithm: str) -> str:
 
 
 def curve_figures(page: Page) -> str:
-    """Curves of the specs that a page names."""
+    """Curves of the specs that a page mentions."""
     pictures = [picture for spec in named_specs(page) for picture in curves_of(spec)]
     if not pictures:
         return ""

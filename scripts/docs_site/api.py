@@ -1,4 +1,4 @@
-"""API reference: the names of `rlrun` and of `rlrun.plugin`."""
+"""API reference: the names in `rlrun` and `rlrun.plugin`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def api_pages() -> dict[str, Page]:
 
 
 def public_names() -> list[str]:
-    """Returns the names that `import rlrun` offers, without the classes of algorithms."""
+    """Returns the names in `rlrun`, without the classes of algorithms."""
     return sorted(rlrun._PLACES)
 
 
 def public_text() -> str:
-    """Text of the first page: what `import rlrun` offers."""
+    """Text of the first page: the names in `rlrun`."""
     rows = [[f"`rlrun.{algorithm_class(name).__name__}`", f"[`{name}`](algorithms.md)"] for name in BUILT_IN]
     return "\n\n".join(
         [
@@ -47,12 +47,12 @@ def public_text() -> str:
 
 
 def documented(name: str) -> str:
-    """Directive of Sphinx that documents a name of `rlrun`."""
+    """Sphinx directive that documents a name in `rlrun`."""
     return directive(rlrun._PLACES[name], name, f"rlrun.{name}")
 
 
 def plugin_text() -> str:
-    """Text of the page of `rlrun.plugin`: its names, by module, without built-in algorithms."""
+    """Text of the page about `rlrun.plugin`: its names by module, without built-in algorithms."""
     text = ["# `rlrun.plugin`", inspect.getdoc(rlrun.plugin) or ""]
     modules: dict[str, list[str]] = {}
     for name, module in plugin_names().items():
@@ -64,17 +64,17 @@ def plugin_text() -> str:
 
 
 def first_sentence(module: object) -> str:
-    """First sentence of a docstring."""
+    """First sentence of a module's docstring."""
     return re.split(r"(?<=\.)\s", inspect.getdoc(module) or "")[0].replace("``", "`")
 
 
 def directive(module: str, name: str, public: str) -> str:
-    """Directive of Sphinx that documents a name by its docstring and its annotations.
+    """Sphinx directive that documents a name by its docstring and annotations.
 
     Args:
-        module: The module that defines it.
-        name: Its name there.
-        public: The name under which plugins import it.
+        module: The module that defines the name.
+        name: The name in that module.
+        public: The name that plugins import.
     """
     found = getattr(importlib.import_module(module), name)
     if is_own_class(found):
@@ -91,7 +91,7 @@ def directive(module: str, name: str, public: str) -> str:
 
 
 def docstring_below(module: str, name: str) -> str:
-    """Text under the assignment of a name, such as a type's alias; "" without one."""
+    """Docstring below the assignment of a name, such as a type alias; "" if there is none."""
     body = ast.parse(inspect.getsource(importlib.import_module(module))).body
     for node, following in itertools.pairwise(body):
         targets = node.targets if isinstance(node, ast.Assign) else []
@@ -103,7 +103,7 @@ def docstring_below(module: str, name: str) -> str:
 
 
 def plugin_names() -> dict[str, str]:
-    """Modules of the names of `rlrun.plugin`, without those of `rlrun`, built-in algorithms and their settings."""
+    """Modules of the names in `rlrun.plugin`, without names in `rlrun`, built-in algorithms and their settings."""
     return {
         name: module
         for name, module in rlrun.plugin._PLACES.items()
@@ -112,5 +112,5 @@ def plugin_names() -> dict[str, str]:
 
 
 def is_own_class(found: object) -> bool:
-    """Whether an object is a class of rlrun, not an alias of a type."""
+    """Whether an object is a class of rlrun rather than an alias of a type."""
     return inspect.isclass(found) and str(found.__module__).startswith("rlrun.")

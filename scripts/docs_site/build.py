@@ -1,4 +1,4 @@
-"""Build of the site: pages for Sphinx, Sphinx itself, and the Markdown next to the HTML."""
+"""Builds the site: writes the pages for Sphinx, runs Sphinx, and puts the Markdown next to the HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 def build() -> int:
-    """Builds the site from nothing; returns the exit status, 1 after any warning."""
+    """Builds the site from scratch; returns the exit status, which is 1 if there was a warning."""
     shutil.rmtree(BUILD, ignore_errors=True)
     found = contents()
     write_sources(found)
@@ -30,7 +30,7 @@ def build() -> int:
 
 
 def write_sources(found: Contents) -> None:
-    """Writes what Sphinx reads: Markdown and pictures."""
+    """Writes the input of Sphinx: Markdown and pictures."""
     for page in found.pages.values():
         write(SOURCES / f"{page.name}.md", page.sources())
     for address, picture in found.places.images.items():
@@ -39,7 +39,7 @@ def write_sources(found: Contents) -> None:
 
 
 def write_markdown(found: Contents) -> None:
-    """Writes the Markdown of each page next to its HTML, llms.txt, and the summaries that the search shows."""
+    """Writes the Markdown of each page next to its HTML, llms.txt, and the summaries for search results."""
     for page in found.pages.values():
         write(HTML / f"{page.name}.md", page.markdown)
     for address, picture in found.places.images.items():
@@ -51,6 +51,6 @@ def write_markdown(found: Contents) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a text into a file, and makes its folder."""
+    """Writes text to a file, and creates its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

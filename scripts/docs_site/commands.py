@@ -1,4 +1,4 @@
-"""A page for each command, read from click: help, options, exit codes, and lines of the guides that use it."""
+"""A page for each command, generated from click: help, options, exit codes, and examples from the guides."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CODES = ", ".join(f"`{int(code)}` {code.name.lower().replace('_', ' ')}" for cod
 
 
 def command_pages(written: dict[str, Page]) -> dict[str, Page]:
-    """Returns a page for each command and one that lists them, by name.
+    """Returns a page for each command and an overview page, by name.
 
     Args:
-        written: The written pages, whose lines are shown as examples.
+        written: The written pages; lines of their shell blocks become examples.
     """
     pages, index = {}, ["# Commands", "`rlrun COMMAND --help` prints the same in a terminal."]
     used = examples(written)
@@ -37,14 +37,14 @@ def command_pages(written: dict[str, Page]) -> dict[str, Page]:
 
 
 def command_named(name: str) -> click.Command:
-    """Returns the click command of a name."""
+    """Returns the click command with this name."""
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
     return command
 
 
 def command_page(name: str, command: click.Command, used: dict[str, str]) -> Page:
-    """Returns the page of a command, with a section for each command below it."""
+    """Returns the page of a command, with a section for each subcommand."""
     text = [f"# `rlrun {name}`", *described(f"rlrun {name}", command)]
     if isinstance(command, click.Group):
         for other, below in command.commands.items():
@@ -57,7 +57,7 @@ def command_page(name: str, command: click.Command, used: dict[str, str]) -> Pag
 
 
 def described(name: str, command: click.Command, *, deep: bool = False) -> Iterator[str]:
-    """Yields the help of a command, its usage and tables of its arguments and options."""
+    """Yields the help of a command, its usage, and a table of its options."""
     context = click.Context(command, info_name=name)
     level, of = ("###", f" of `{name}`") if deep else ("##", "")
     yield from paragraphs(command.help or "")
@@ -68,13 +68,13 @@ def described(name: str, command: click.Command, *, deep: bool = False) -> Itera
 
 
 def option_row(option: click.Option, context: click.Context) -> list[str]:
-    """Returns an option's cells: its names with what it takes, and its help with default and range."""
+    """Returns an option's cells: its names and value type, and its help with default and range."""
     names, meaning = option.get_help_record(context) or ("", "")
     return [f"`{names}`", re.sub(r"  (\[.*\])$", r" *\1*", meaning.replace("*", "\\*").replace("<", "&lt;"))]
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Yields the paragraphs of a command's help; those that click leaves as they are become code."""
+    """Yields the paragraphs of a command's help; paragraphs that click does not rewrap become code."""
     for part in textwrap.dedent(text).strip().split("\n\n"):
         if part.lstrip().startswith("\b"):
             yield "```sh\n" + textwrap.dedent(part.lstrip().removeprefix("\b").strip("\n")) + "\n```"
@@ -95,7 +95,7 @@ def examples(written: dict[str, Page]) -> dict[str, dict[str, str]]:
 
 
 def in_columns(call: str) -> str:
-    """Returns a call of a command in lines of at most 88 columns: a long comment is above it, options continue it.
+    """Returns a command in lines of at most 88 columns: a long comment moves above it, and its options wrap.
 
     Examples:
         >>> print(in_columns("rlrun train spec.yaml  # " + "a" * 80))

@@ -1,4 +1,4 @@
-"""Settings of Sphinx for the documentation site."""
+"""Sphinx configuration of the documentation site."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ author = "the rlrun developers"
 version = release = rlrun_version()
 html_title = f"rlrun {release}"
 language = "en"
-smartquotes = False  # they make one dash of the two of an option
+smartquotes = False  # they would turn the two hyphens of an option into a dash
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "scripts.docs_site.extension"]
 templates_path = ["theme/templates"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
-html_math_renderer = "mathml"  # browsers draw MathML by themselves, without a network
+html_math_renderer = "mathml"  # browsers render MathML without downloading anything
 myst_links_external_new_tab = False
 
 html_theme = "furo"
@@ -29,7 +29,7 @@ html_css_files = ["site.css"]
 html_js_files = ["menus.js"]
 html_favicon = "theme/static/icon.svg"
 html_copy_source = False
-html_show_search_summary = False  # it fetches pages, which browsers refuse where files are opened without a server
+html_show_search_summary = False  # it loads pages with fetch, which browsers block for local files
 html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": False}

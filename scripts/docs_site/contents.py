@@ -1,4 +1,4 @@
-"""Contents of the site: all its pages, and the sections of its sidebar."""
+"""Contents of the site: all of its pages, and the sections of its sidebar."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Contents:
 
     Attributes:
         pages: The pages by name.
-        sections: Names of pages by section of the sidebar.
-        places: Where files of the repository are on the site.
+        sections: Names of pages, by section of the sidebar.
+        places: Maps files of the repository to places on the site.
     """
 
     pages: dict[str, Page]
@@ -75,7 +75,7 @@ def section_name(section: str) -> str:
 
 
 def section_page(section: str, pages: list[Page]) -> Page:
-    """Page of a section of the sidebar: its pages, each with its first sentence, below it."""
+    """Page of a section of the sidebar: lists its pages with their first sentences."""
     lines = [f"- [{page.title}](../{page.name}.md){f': {page.summary}' if page.summary else ''}" for page in pages]
     text = f"# {section}\n\n" + "\n".join(lines)
     return Page(section_name(section), text, children=[page.name for page in pages], searchable=False)

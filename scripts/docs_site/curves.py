@@ -1,4 +1,4 @@
-"""Learning curves of the shipped specs as SVG: a line for each recorded seed, and their mean."""
+"""Learning curves of the shipped specs as SVG: a line for each recorded seed, and a line for their mean."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from scripts.results import read_records
 
 WIDTH, HEIGHT = 320, 190
 LEFT, RIGHT, TOP, BOTTOM = 50, 312, 26, 164
-"""Pixels of the picture, and of the axes in it."""
+"""Edges of the axes in the picture, in pixels."""
 POINTS = 60
 FEW_POINTS = 5
-"""Points up to which a curve has a mark at each, since a line through them is mostly interpolation."""
+"""Curves with at most this many points get a dot at each, because the line between them is mostly interpolation."""
 
 
 def curves_of(spec: str) -> list[str]:
-    """Pictures of a spec's recorded curves, one for each metric of an experiment.
+    """Pictures of a spec's recorded curves, one for each metric of each experiment.
 
     Args:
-        spec: Path of the spec in the repository.
+        spec: Path of the spec, relative to the repository.
     """
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for record in _records().get(spec, []):
@@ -41,7 +41,7 @@ def _records(kept: dict[str, list[dict[str, Any]]] = {}) -> dict[str, list[dict[
 
 
 def curve_picture(spec: str, metric: str, records: Sequence[dict[str, Any]]) -> str:
-    """SVG of the curves of one metric: seeds thin, their mean thick, the gate dashed.
+    """SVG of the curves of one metric: thin lines for seeds, a thick line for their mean, a dashed line for the gate.
 
     Args:
         spec: Path of the spec.
@@ -65,7 +65,7 @@ def curve_picture(spec: str, metric: str, records: Sequence[dict[str, Any]]) -> 
         return f'<polyline class="{kind}" points="{points}"/>'
 
     def dots(steps: Any, values: Any) -> str:
-        """Marks what a curve of few evaluations knows, and what it interpolates."""
+        """Marks the measured points of a curve with few evaluations; the line between them is interpolated."""
         return "".join(f'<circle class="seed" cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in places(steps, values))
 
     positions, mean = mean_curve(curves, POINTS)
@@ -82,7 +82,7 @@ def curve_picture(spec: str, metric: str, records: Sequence[dict[str, Any]]) -> 
 
 
 def mean_curve(curves: Sequence[NDArray[np.float64]], points: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean of curves where all of them have values: positions and means, [points] each.
+    """Mean of curves over the range in which all of them have values: positions and means, [points] each.
 
     Args:
         curves: Steps and values of each curve, [2, rows].
@@ -106,7 +106,7 @@ def _axes(spec: str, metric: str, end: str, bounds: tuple[float, float], seeds: 
 
 
 def _short(number: float) -> str:
-    """Number with at most three digits and a unit.
+    """A number with at most three digits and a unit.
 
     Examples:
         >>> _short(100_210), _short(1.5e6), _short(-138.13), _short(0.25)

@@ -1,4 +1,4 @@
-"""Docstrings as Sphinx reads them: their Markdown becomes reStructuredText, their sections fields."""
+"""Converts docstrings for Sphinx: their Markdown to reStructuredText, their sections to fields."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from sphinx.config import Config as SphinxConfig
 from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
-SECTIONS = cast(SphinxConfig, Config(napoleon_use_ivar=True))  # it reads nothing else of Sphinx's settings
+SECTIONS = cast(SphinxConfig, Config(napoleon_use_ivar=True))  # napoleon reads no other settings of Sphinx
 LITERAL = re.compile(r"(`+)([^`]+)\1(\w?)")
 
 
 def fields(docstring: str, what: str) -> list[str]:
-    """Lines of reStructuredText of a docstring.
+    """A docstring as lines of reStructuredText.
 
     Args:
-        docstring: A docstring in Google's style.
+        docstring: A Google-style docstring.
         what: Kind of the object, as autodoc names it.
     """
     text = rst(docstring)
-    if what in ("attribute", "data", "property"):  # where a text up to a colon would be taken for a type
+    if what in ("attribute", "data", "property"):  # in these, Napoleon would take text before a colon for a type
         return text.splitlines()
     return list(GoogleDocstring(text.splitlines(), SECTIONS, what=what).lines())
 
 
 def rst(markdown: str) -> str:
-    r"""Text with the marks of reStructuredText: code in double backticks, other marks escaped.
+    r"""Markdown as reStructuredText: code in double backticks, other special characters escaped.
 
     Examples:
         >>> print(rst("A `Flow`s item * 2, `done_` or |e|."))

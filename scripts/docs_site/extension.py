@@ -1,4 +1,4 @@
-"""Extension of Sphinx: formulas as MathML, short signatures, and links of types, which annotations name alone."""
+"""Sphinx extension: formulas as MathML, short signatures, and links for types that annotations name without module."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 LONG_SIGNATURE = 200
-"""Characters of a class's signature from which on it names parameters only."""
+"""Length of a class's signature from which on it lists only parameter names."""
 
 FUNCTION = re.compile(r"<m[io]>([a-z]{2,})</m[io]>")
-"""Name of a function in MathML, such as "log"."""
+"""Function name in MathML, such as "log"."""
 
 OTHERS = frozenset(
     {"numpy", "np", "torch", "gymnasium", "gym", "ray", "pydantic", "pathlib", "typing", "collections", "abc", "types"}
 )
-"""Packages whose types are shown without a link, as nothing is fetched from their sites."""
+"""Packages whose types are shown without links, because the build downloads nothing."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -43,10 +43,10 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def write_formula(translator: Any, node: nodes.math | nodes.math_block) -> None:
-    """Writes a formula into the HTML, inside a line or as a block of its own.
+    """Writes a formula into the HTML, inline or as a block.
 
     Raises:
-        SkipNode: Always, since the formula's children are written.
+        SkipNode: Always, because the formula's children have already been written.
     """
     from docutils import nodes
 
@@ -57,7 +57,7 @@ def write_formula(translator: Any, node: nodes.math | nodes.math_block) -> None:
 
 
 def mathml(latex: str, *, is_block: bool) -> str:
-    """MathML of a formula, with TeX's thin spaces around names of functions."""
+    """MathML of a formula, with TeX's thin spaces around function names."""
     from latex2mathml.converter import convert
 
     math: str = convert(latex, display="block" if is_block else "inline")
@@ -72,9 +72,9 @@ def converted(app: Sphinx, what: str, name: str, found: object, options: object,
 def short_signature(
     app: object, what: str, name: str, found: object, options: object, signature: str | None, returns: str | None
 ) -> tuple[str, str | None] | None:
-    """Shortens the signatures of classes; None keeps a signature.
+    """Shortens the signatures of classes; returns None to keep a signature.
 
-    Settings have none, since their fields are listed below. A long one names parameters without their types.
+    Configs get none, because their fields are listed below. A long signature lists parameter names without types.
     """
     if what != "class" or not inspect.isclass(found) or signature is None:
         return None
@@ -86,7 +86,7 @@ def short_signature(
 
 
 def with_small_sidebar(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object) -> None:
-    """Lets the sidebar list only the children of the page's own ancestors: a tree of all pages is most of the build."""
+    """Limits the sidebar to a page's ancestors and their children; a full tree would take most of the build time."""
     whole = context["toctree"]
     context["toctree"] = lambda **options: whole(**{**options, "collapse": True})
 
@@ -94,9 +94,9 @@ def with_small_sidebar(app: Sphinx, page: str, template: str, context: dict[str,
 def resolved(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement
 ) -> nodes.reference | nodes.TextElement | None:
-    """Resolves a type by its last name: to its place in the reference, or to plain text if it has none there.
+    """Resolves a type by its unqualified name: to its place in the reference, or to plain text if it has none.
 
-    A name that neither rlrun nor the packages that it uses have stays unresolved, which Sphinx reports.
+    A name that occurs neither in rlrun nor in the packages it uses stays unresolved, and Sphinx reports it.
     """
     if node.get("refdomain") != "py":
         return None
@@ -115,7 +115,7 @@ def resolved(
 
 @functools.cache
 def names_of_package() -> frozenset[str]:
-    """Returns all names that modules of rlrun define or import at their top level."""
+    """Returns all names that modules of rlrun define or import."""
     found: set[str] = set()
     for path in (ROOT / "rlrun").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""Gallery: videos of trained policies, and the learning curves of all shipped specs."""
+"""The gallery: videos of trained policies, and the learning curves of all shipped specs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scripts.docs_site.places import GALLERY, Places
 
 
 def gallery_page(places: Places) -> Page:
-    """Returns the page; its videos are the files that `python -m scripts.gallery` has written."""
+    """Returns the page; `python -m scripts.gallery` records its videos."""
     page = Page(
         "gallery",
         "# Gallery\n\nPolicies of shipped specs, and the curves of all that have been measured. `python -m "

@@ -1,4 +1,4 @@
-"""Notebooks as pages: their text, code and outputs in Markdown, and their pictures for the HTML."""
+"""Converts notebooks to pages: text, code and outputs as Markdown, with pictures for the HTML."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from scripts.docs_site.page import raw_html
 
 
 def notebook_page(file: Path) -> tuple[str, dict[str, str]]:
-    """Returns a notebook's Markdown, and HTML in the place of the parts that stand for pictures.
+    """Returns a notebook's Markdown, and the HTML that replaces the placeholders of its pictures.
 
-    The outputs are those in the file; nothing is run.
+    The outputs come from the file; nothing is executed.
     """
     parts: list[str] = []
     pictures: dict[str, str] = {}
@@ -33,11 +33,11 @@ def notebook_page(file: Path) -> tuple[str, dict[str, str]]:
 
 
 def output_data(output: dict[str, Any]) -> dict[str, str]:
-    """Contents of an output by media type; printed text counts as plain text."""
+    """Contents of an output by media type; printed output counts as plain text."""
     data = output["data"] if "data" in output else {"text/plain": output["text"]}
     return {kind: "".join(content) for kind, content in data.items()}
 
 
 def fenced(language: str, text: str) -> str:
-    """Block of code."""
+    """Code block."""
     return f"```{language}\n{text.rstrip()}\n```\n"

@@ -1,4 +1,4 @@
-"""Page of the site: its name, its Markdown, and what only the HTML shows."""
+"""A page of the site: its name, its Markdown, and additions for the HTML."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The repository."""
+"""Root of the repository."""
 
 FENCED = re.compile(r"(^ *````.*?^ *````$|^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
-"""A block of code; `FENCED.split` gives text and code in turn."""
+"""A fenced code block; `FENCED.split` alternates between text and code."""
 
 
 @dataclass
 class Page:
-    """Page of the site.
+    """A page of the site.
 
     Attributes:
-        name: Its address, without a suffix: "algorithms/ppo".
-        markdown: Its text, which is also published as it is.
+        name: Its address without a suffix, such as "algorithms/ppo".
+        markdown: Its text, which is also published as Markdown.
         children: Names of the pages below it in the sidebar, in order.
-        extra: Markdown for the HTML by the heading at whose end it is added: curves, dataflows.
-        instead: Markdown for the HTML in the place of parts of the text: pictures of notebooks, the table of results.
-        searchable: Whether searches look into its text.
-        keywords: Further words that lead searches here.
+        extra: Additions to the HTML, as Markdown, by the heading of the section that they end: curves, dataflows.
+        instead: Replacements in the HTML for parts of the text, as Markdown: pictures of notebooks, table of results.
+        searchable: Whether the search indexes its text.
+        keywords: Additional words that lead a search to this page.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Page:
 
     @property
     def title(self) -> str:
-        """Its first heading, without marks."""
+        """Its first heading, without markup."""
         return plain(self.markdown.removeprefix("---").partition("# ")[2].partition("\n")[0])
 
     @property
     def summary(self) -> str:
-        """First sentence of its text, "" if it begins with a table or code."""
+        """First sentence of its text; "" if it begins with a table or code."""
         for paragraph in FENCED.sub("", self.markdown).partition("\n")[2].split("\n\n"):
             text = plain(" ".join(paragraph.split()))
             if text and not text.startswith(("#", "|", "-", "1.", "!", "<", ":", "    ")):
@@ -52,7 +52,7 @@ class Page:
         return ""
 
     def sources(self) -> str:
-        """Its text for Sphinx, with the extras and the list of its children."""
+        """Its text for Sphinx, with `extra`, `instead` and the list of its children."""
         about: dict[str, object] = {} if self.searchable else {"nosearch": True}
         if self.summary:
             about["myst"] = {"html_meta": {"description": self.summary}}
@@ -69,19 +69,19 @@ class Page:
 
 
 def plain(text: str) -> str:
-    """Text of Markdown without the marks of links, emphasis and code."""
+    """Text of Markdown, without the markup of links, emphasis and code."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
     return re.sub(r"\*+(?=\w)|(?<=\w)\*+", "", text).strip()
 
 
 def toctree(names: list[str], caption: str = "") -> str:
-    """Hidden list of pages, from which Sphinx makes the sidebar."""
+    """Hidden list of pages, from which Sphinx builds the sidebar."""
     options = [":hidden:", *([f":caption: {caption}"] if caption else [])]
     return "\n".join(["```{toctree}", *options, "", *(f"/{name}" for name in names), "```", ""])
 
 
 def inserted(text: str, heading: str, extra: str) -> str:
-    """Text with an addition at the end of a section, or at the end of it all where the heading is ""."""
+    """Text with an addition at the end of a section, or at the end of the text if the heading is ""."""
     if not heading:
         return f"{text}\n{extra}\n"
     before, found, rest = text.partition(f"\n## {heading}\n")
@@ -102,5 +102,5 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def raw_html(html: str) -> str:
-    """Block of HTML that Sphinx passes on."""
+    """Block of HTML that Sphinx copies unchanged."""
     return f"```{{raw}} html\n{html}\n```\n"

@@ -1,4 +1,4 @@
-"""Places: where files of the repository are on the site, and links that lead there."""
+"""Maps files of the repository to pages of the site, and adjusts links."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from scripts.docs_site.page import FENCED, ROOT
 LINK = re.compile(r"(?<=\]\()[^()\s]+(?=\))")
 IMAGES = (".svg", ".png", ".webp", ".gif")
 GALLERY = ROOT / "docs" / "images" / "gallery"
-"""Folder of the gallery's videos, whose page the build makes."""
+"""Folder with the gallery's videos; the build generates the gallery's page."""
 FOLDERS = ("examples", "benchmarks", "scripts")
-"""Folders whose README is a page."""
+"""Folders whose READMEs are pages."""
 
 
 class Places:
-    """Names of pages by file, and files that pages link to.
+    """Maps files to page names, and collects the files that pages link to.
 
     Attributes:
         names: Name of the page of each Markdown file and notebook.
-        shown: Files and folders of the repository that pages link to, which get a page that shows them.
-        images: Pictures that pages show, by their address on the site.
+        shown: Linked files and folders of the repository, which get pages that show them.
+        images: Pictures on the pages, by their address on the site.
     """
 
     def __init__(self) -> None:
         docs = ROOT / "docs"
         files = sorted([*docs.rglob("*.md"), *docs.rglob("*.ipynb")])
         self.names = {file: file.relative_to(docs).with_suffix("").as_posix() for file in files}
-        self.names |= {docs / "README.md": "guides", docs / "search.md": "searching"}  # search is Sphinx's own
+        self.names |= {docs / "README.md": "guides", docs / "search.md": "searching"}  # "search" is Sphinx's own page
         own = {file: file.stem.lower() for file in sorted(ROOT.glob("*.md")) if file.name != "AGENTS.md"}
         self.names |= own | {ROOT / "README.md": "index"}
         self.names |= {ROOT / folder / "README.md": folder for folder in FOLDERS}
@@ -37,17 +37,17 @@ class Places:
         self.images: dict[str, Path] = {}
 
     def with_links(self, text: str, file: Path) -> str:
-        """Text of a file of the repository, with links that hold on the site."""
+        """Text of a file of the repository, with its links adjusted to the site."""
         parts = FENCED.split(text)
         for number in range(0, len(parts), 2):
             parts[number] = LINK.sub(lambda link: self.target(link[0], file), parts[number])
         return "".join(parts)
 
     def target(self, link: str, file: Path) -> str:
-        """A link of a file, as it is on that file's page.
+        """The link to use on a file's page, for a link in the file.
 
         Raises:
-            ValueError: If it leads nowhere.
+            ValueError: The link leads nowhere.
         """
         if re.match(r"\w+:|#", link):
             return link
@@ -58,7 +58,7 @@ class Places:
         return relative(self._address(target, heading), self.names[file])
 
     def _address(self, target: Path, heading: str) -> str:
-        """Address of a file on the site, with the heading."""
+        """Address of a file on the site, with an anchor for the heading."""
         anchor = f"#{heading}" if heading else ""
         if target == GALLERY:
             return "gallery.md"
@@ -77,16 +77,16 @@ class Places:
 
 
 def file_page(target: Path) -> str:
-    """Name of the page that shows a file or lists a folder: "files/rlrun/engine/flow/flow-py"."""
+    """Name of the page that shows a file or lists a folder, such as "files/rlrun/engine/flow/flow-py"."""
     return f"files/{target.relative_to(ROOT).as_posix().replace('.', '-')}"
 
 
 def spec_heading(spec: Path) -> str:
-    """Anchor of a shipped spec on its folder's page."""
+    """Anchor of a shipped spec on the page of its folder."""
     return re.sub(r"[^\w-]", "", spec.name)
 
 
 def relative(address: str, page: str) -> str:
-    """Address as seen from a page."""
+    """Address relative to a page."""
     path, found, heading = address.partition("#")
     return PurePosixPath(os.path.relpath(path, PurePosixPath(page).parent)).as_posix() + found + heading

@@ -1,4 +1,4 @@
-"""Picture of a dataflow: the plan of an algorithm as SVG, whose colours are those of the page."""
+"""Draws an algorithm's plan as SVG, in the colors of the page."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rlrun.engine.flow.flow import OperatorInfo
 from rlrun.engine.flow.plan import Plan
 
 WIDTH, GAP, LINE, PAD = 196, 22, 15, 9
-"""Pixels: a box's width, the distance between boxes, a line of text, and the margin around text."""
+"""Sizes in pixels: width of a box, distance between boxes, height of a line of text, and padding around text."""
 CHARACTERS = 29
-"""Characters of a setting that fit into a box."""
+"""Number of characters that fit on a line in a box."""
 
 
 @dataclass
 class Box:
-    """An operator in the picture.
+    """A box for an operator.
 
     Attributes:
         name: The operator's name.
-        lines: Its settings, a line each.
-        kind: The kind of the operator, which its shape shows.
-        x: Its centre, in widths of a column.
-        above: Boxes whose items it takes, with whether their items go on from here.
+        lines: Its settings, one per line.
+        kind: The operator's kind, which determines the box's shape.
+        x: Its center, in column widths.
+        above: Boxes that its items come from, each with whether the items pass through to the output.
         y: Its upper edge in pixels.
     """
 
@@ -44,10 +44,10 @@ class Box:
 
 
 class Picture:
-    """Boxes of a plan, one column for each branch.
+    """Boxes of a plan, with a column for each branch.
 
     Attributes:
-        boxes: The boxes by the operators' paths, upstream ones first.
+        boxes: The boxes by operator path, upstream boxes first.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -58,7 +58,7 @@ class Picture:
             box.y = max((above.y + above.height + GAP for above, _ in box.above), default=0.0)
 
     def _place(self, plan: Plan, left: int) -> Box:
-        """Places a chain in the columns from `left` on; returns its last box."""
+        """Places a chain of operators in the columns from `left` on; returns its last box."""
         centre = left + columns(plan) / 2
         last: Box | None = None
         for info in plan:
@@ -86,12 +86,12 @@ class Picture:
 
 
 def columns(plan: Plan) -> int:
-    """Columns that a chain of operators takes."""
+    """Number of columns that a chain of operators needs."""
     return max([1, *(sum(columns(branch) for branch in info.branches) for info in plan)])
 
 
 def lines_of(info: OperatorInfo) -> list[str]:
-    """Text of an operator's box below its name."""
+    """Text in an operator's box below its name."""
     settings = {name: value for name, value in info.settings.items() if not (info.branches and name == "output")}
     lines = _settings(settings)
     for name, own in info.on_workers:
@@ -104,7 +104,7 @@ def _settings(settings: Mapping[str, Any]) -> list[str]:
 
 
 def drawn(box: Box) -> str:
-    """SVG of a box: a pill for sources and joins, dashed for copies of a stream."""
+    """SVG of a box: a pill for sources and joins; copies of a stream are dashed."""
     left, middle = box.x * (WIDTH + GAP) - WIDTH / 2, box.x * (WIDTH + GAP)
     joins = box.kind in ("concurrently", "followed_by")
     name = box.name if not joins else {"concurrently": "concurrently", "followed_by": "one after the other"}[box.kind]
@@ -117,7 +117,7 @@ def drawn(box: Box) -> str:
 
 
 def arrow(above: Box, box: Box, goes_on: bool) -> str:
-    """SVG of an arrow between two boxes, dotted where items go no further."""
+    """SVG of an arrow between two boxes, dotted if the items end there."""
     start, end = above.x * (WIDTH + GAP), box.x * (WIDTH + GAP)
     top, bottom = above.y + above.height, box.y
     bend = (bottom - top) / 2

@@ -1,4 +1,4 @@
-"""Tables of learning results with drawn curves: all on the results page, with filters, and those of each algorithm."""
+"""Tables of learning results with curves: the results page has all of them, with filters; algorithm pages have some."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADINGS = ("spec", "curve", "target", "IQM [95% interval]", "worst seed", "seed
 WIDTH, HEIGHT, MARGIN = 120, 34, 2
 POINTS = 40
 RESULTS = "Results"
-"""Section of an algorithm's page for its results."""
+"""Heading of the results on an algorithm's page."""
 
 FILTER = """<script>
 document.addEventListener("DOMContentLoaded", () => {
@@ -38,14 +38,14 @@ document.addEventListener("DOMContentLoaded", () => {
 
 
 def add_to_results(pages: Mapping[str, Page]) -> None:
-    """Replaces the Markdown table of the results page with one that has drawn curves and filters."""
+    """Replaces the Markdown table on the results page with one that has curves and filters."""
     page = pages["results"]
     written = page.markdown.partition(BEGIN)[2].partition(END)[0].strip()
     page.instead = {written: raw_html(filtered_table(all_results()))}
 
 
 def add_to_algorithm(page: Page, algorithms: Collection[str]) -> None:
-    """Adds the results of all specs with an algorithm to its page, and of those that the page names."""
+    """Adds results to an algorithm's page: all specs with its algorithms, and the specs that the page names."""
     named = named_specs(page)
     results = {
         (spec, experiment, metric): seeds
@@ -57,7 +57,7 @@ def add_to_algorithm(page: Page, algorithms: Collection[str]) -> None:
 
 
 def named_specs(page: Page) -> list[str]:
-    """Paths of the specs whose results a page quotes, in its order."""
+    """Paths of the specs whose results a page quotes, in the page's order."""
     return list(dict.fromkeys(re.findall(r"`(configs/[\w/]+\.yaml)`", page.markdown)))
 
 
@@ -68,7 +68,7 @@ def all_results() -> Mapping[tuple[str, str, str], Sequence[Record]]:
 
 
 def filtered_table(results: Mapping[tuple[str, str, str], Sequence[Record]]) -> str:
-    """HTML of the table with filters by algorithm and env."""
+    """HTML of the table, with filters by algorithm and env."""
     names = {algorithm_and_env(spec, experiment) for spec, experiment, _ in results}
     algorithms, envs = (sorted(set(values), key=str.lower) for values in zip(*names, strict=True))
     return (
@@ -98,7 +98,7 @@ def select(name: str, values: Sequence[str]) -> str:
 
 
 def table_row(spec: str, experiment: str, seeds: Sequence[Record]) -> str:
-    """HTML of a row: the cells of the Markdown table, with the curve as a picture in second place."""
+    """HTML of a row: the cells of the Markdown table, with the curve as a picture in the second cell."""
     algorithm, env = algorithm_and_env(spec, experiment)
     name, *cells, _, commit = row(spec, seeds).removeprefix("| ").removesuffix(" |").split(" | ")
     path, _, metric = name.replace("`", "").removeprefix("configs/").partition(" ")
@@ -111,12 +111,12 @@ def table_row(spec: str, experiment: str, seeds: Sequence[Record]) -> str:
 
 
 def breakable(name: str) -> str:
-    """HTML of a name that may be broken after its parts."""
+    """HTML of a name that may wrap between its parts."""
     return re.sub(r"([/_])", r"\1<wbr/>", escape(name))
 
 
 def two_lines(cell: str) -> str:
-    """Cell of a table whose budget or interval stands in small letters on a second line."""
+    """Cell of a table, with its budget or interval in small print on a second line."""
     for mark in (" in ", " [", ", "):
         before, found, after = cell.partition(mark)
         if found:

@@ -1,4 +1,4 @@
-"""Settings and metrics as tables, read from the config classes and from what components declare."""
+"""Tables of settings and metrics, generated from the config classes and the components' declarations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from scripts.docs_site.page import Page, table
 
 
 class Row(NamedTuple):
-    """Row of a table of settings.
+    """A row in a table of settings.
 
     Attributes:
-        name: Name of the setting, with its section: `model.core`.
-        kind: Values that it takes, in words.
+        name: Name of the setting, with its section, such as `model.core`.
+        kind: The values that it takes, in words.
         default: Default in YAML, or `required`.
         meaning: Its docstring.
     """
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def setting_rows(model: type[ConfigModel], prefix: str = "", section: ConfigModel | None = None) -> Iterator[Row]:
-    """Yields the settings of a config class, and those of its sections after their section."""
+    """Yields the settings of a config class; the settings of a section follow the section."""
     for name, setting in model.model_fields.items():
         required = section is None and setting.is_required()
         value = None if required else setting.get_default(call_default_factory=True)
@@ -59,11 +59,11 @@ SHORTER = {
     "true, false or": "boolean or",
     "true or false": "boolean",
 }
-"""Names of types for a table, by the words of messages."""
+"""Short names of types for tables, by their wording in messages."""
 
 
 def described(setting: object) -> str:
-    """Text of the values that a setting takes."""
+    """Description of the values that a setting takes."""
     text = describe(full_annotation(setting))  # type: ignore[arg-type]
     for words, name in SHORTER.items():
         text = text.replace(words, name)
@@ -71,7 +71,7 @@ def described(setting: object) -> str:
 
 
 def settings_table(rows: Sequence[Row]) -> str:
-    """Table of settings."""
+    """Table of settings, as Markdown."""
     cells = [
         [f"`{name}`", kind, default if default == "required" else f"`{default}`", meaning]
         for name, kind, default, meaning in rows
@@ -84,7 +84,7 @@ COMMON = tuple(setting_rows(AlgorithmConfig))
 
 
 def own_settings(name: str) -> list[Row]:
-    """Settings of an algorithm that not all have, or that have another default or meaning there."""
+    """Settings of an algorithm that not all algorithms have, or whose default or meaning differs."""
     return [row for row in setting_rows(algorithm_class(name).Config) if row not in COMMON]
 
 
@@ -95,29 +95,29 @@ def algorithm_metrics(name: str) -> list[Metric]:
 
 
 def own_metrics(name: str) -> list[Metric]:
-    """Metrics of an algorithm that not all report."""
+    """Metrics of an algorithm that not all algorithms report."""
     shared = {metric.name for metric in shared_metrics()}
     return [metric for metric in algorithm_metrics(name) if metric.name not in shared]
 
 
 def shared_metrics() -> list[Metric]:
-    """Metrics that `ppo` and `dqn` both report: those of every training."""
+    """Metrics that both `ppo` and `dqn` report, and so does all other training."""
     names = {metric.name for metric in algorithm_metrics("dqn")}
     return [metric for metric in algorithm_metrics("ppo") if metric.name in names]
 
 
 def metrics_table(metrics: Sequence[Metric]) -> str:
-    """Table of metrics."""
+    """Table of metrics, as Markdown."""
     return table(["metric", "unit", "meaning"], [[f"`{one.name}`", one.unit, escaped(one.meaning)] for one in metrics])
 
 
 def escaped(text: str) -> str:
-    """Text whose names with placeholders are no HTML tags."""
+    """Text in which placeholders such as `<name>` are not parsed as HTML tags."""
     return text.replace("<", "&lt;")
 
 
 def metrics_page() -> Page:
-    """Page of all metrics, with the algorithms that report them."""
+    """Page with all metrics and the algorithms that report them."""
     shared = shared_metrics()
     _, measured = reported_metrics(Policies.alone(algorithm_class("ppo")()), in_world=False, hooks=())
     found: dict[Metric, list[str]] = {}

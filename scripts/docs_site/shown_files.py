@@ -1,4 +1,4 @@
-"""Pages that show files: the shipped specs by folder, and what else the guides link to."""
+"""Pages that show files: the shipped specs by folder, and other files that the guides link to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".sbatch": "sh", ".c
 
 
 def spec_pages() -> dict[str, Page]:
-    """Returns a page for each folder of configs/, and one that lists them."""
+    """Returns a page for each folder in configs/, and an overview page."""
     pages, rows = {}, []
     for folder in sorted(path for path in (ROOT / "configs").iterdir() if path.is_dir()):
         if specs := sorted(folder.glob("*.yaml")):
@@ -28,7 +28,7 @@ def spec_pages() -> dict[str, Page]:
 
 
 def spec_page(folder: Path, specs: list[Path]) -> Page:
-    """Returns the page of a folder of specs, with the recorded curves of each."""
+    """Returns the page of a folder of specs, with the recorded curves of each spec."""
     page = Page(f"specs/{folder.name}", f"# `configs/{folder.name}`\n")
     for spec in specs:
         path = spec.relative_to(ROOT).as_posix()
@@ -39,7 +39,7 @@ def spec_page(folder: Path, specs: list[Path]) -> Page:
 
 
 def file_pages(places: Places) -> dict[str, Page]:
-    """Returns a page for each file and folder that pages link to, and one that lists them."""
+    """Returns a page for each file and folder that pages link to, and an overview page."""
     found = {file_page(path): path for path in sorted(places.shown)}
     folders = {name: folder_page(name, path, places) for name, path in found.items() if path.is_dir()}
     pages = folders | {name: shown(name, path) for name, path in found.items() if not path.is_dir()}
@@ -50,12 +50,12 @@ def file_pages(places: Places) -> dict[str, Page]:
 
 
 def shown(name: str, path: Path) -> Page:
-    """Returns the page of a file, which shows it."""
+    """Returns the page that shows a file."""
     return Page(name, f"# `{path.relative_to(ROOT)}`\n\n{code(path)}\n", searchable=False)
 
 
 def folder_page(name: str, path: Path, places: Places) -> Page:
-    """Returns the page of a folder, which lists its files."""
+    """Returns the page that lists the files in a folder."""
     rows = []
     for file in sorted(path.iterdir()):
         if file.name.startswith("__pycache__"):
@@ -68,13 +68,13 @@ def folder_page(name: str, path: Path, places: Places) -> Page:
 
 
 def code(path: Path) -> str:
-    """Block of code that shows a file."""
+    """Code block with the contents of a file."""
     fence = "````"
     return f"{fence}{LANGUAGES.get(path.suffix, 'text')}\n{path.read_text(encoding='utf-8').rstrip()}\n{fence}"
 
 
 def headline(path: Path) -> str:
-    """First line of a Python file's docstring or of a spec's comment, "" for others."""
+    """First line of a Python file's docstring or of a spec's comment, "" for other files."""
     if path.suffix not in (".py", ".yaml"):
         return ""
     text = path.read_text(encoding="utf-8")

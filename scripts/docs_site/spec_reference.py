@@ -1,4 +1,4 @@
-"""Page docs/spec_reference.md: every key of a spec with its type, default and meaning, read from the config classes."""
+"""Generates docs/spec_reference.md: every key of a spec with its type, default and meaning, from the config classes."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ SECTIONS: dict[str, type[ConfigModel]] = {
     "seats.NAME": SeatSettings,
     "league": LeagueSettings,
 }
-"""Sections of a spec entry, by path."""
+"""Sections of an entry, by path."""
 
 WITHOUT_MODEL = {
     "machines": "Settings of `config` for each machine, by its name ([machines](#machines)).",
     "machine": "Name of the machine whose settings apply, as with `--machine NAME`; null for none.",
     "stages": "Experiments that run one after another, by name ([stages](offline.md#training-in-stages)).",
 }
-"""Meanings of the entry's keys that no config class has."""
+"""Meanings of the keys of an entry that are in no config class."""
 
 
 def spec_reference_text() -> str:
@@ -109,7 +109,7 @@ def _parts() -> Iterator[str]:
 
 
 def _entry_row(key: str) -> list[str]:
-    """Row of a key of the entry, with a link to its section if it has one."""
+    """Row for a key of an entry, with a link to its section if it has one."""
     if key in WITHOUT_MODEL:
         return [f"`{key}`", "text" if key == "machine" else "mapping", "`null`", WITHOUT_MODEL[key]]
     model = Learning if key in Learning.model_fields else RunSettings
@@ -140,7 +140,7 @@ def _section(path: str, model: type[ConfigModel], level: str = "##", listed: Col
 
 
 def _choices(path: str, model: type[OneOf]) -> Iterator[str]:
-    """Yields the sections of a scheduler or searcher, of which a spec names one; settings of several come first."""
+    """Yields the sections of all schedulers or searchers; the settings that several of them share come first."""
     kinds = {kind: next(filter(is_model, get_args(setting.annotation))) for kind, setting in model.model_fields.items()}
     users: dict[Row, list[str]] = {}
     for kind, settings in kinds.items():

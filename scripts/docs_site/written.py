@@ -1,4 +1,4 @@
-"""Written pages: the Markdown and the notebooks of the repository, in the sections and the order of docs/README.md."""
+"""Written pages: the repository's Markdown files and notebooks, in the sections and the order of docs/README.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ORDER = ROOT / "docs" / "README.md"
 UNKNOWN_LANGUAGES = re.compile(r"^```(mermaid|csv)$", re.MULTILINE)
 """Blocks in languages that Pygments does not know."""
 LAST_SECTION = "The project"
-"""Section of pages that are not in docs/ and that the README links to, such as the changelog."""
+"""Section for pages outside docs/ that the README links to, such as the changelog."""
 
 
 def written_pages(places: Places) -> dict[str, Page]:
@@ -28,12 +28,12 @@ def written_pages(places: Places) -> dict[str, Page]:
 
 
 def sections(places: Places, pages: dict[str, Page]) -> dict[str, list[str]]:
-    """Returns the pages of the sidebar by section, and gives pages their children.
+    """Returns the page names of each section of the sidebar, and sets the children of pages.
 
-    A page of a folder, such as `algorithms/ppo`, is a child of the page with the folder's name.
+    A page in a folder, such as `algorithms/ppo`, is a child of the page with the folder's name.
 
     Raises:
-        ValueError: If a page is in no section.
+        ValueError: A page is in no section.
     """
     parts = re.split(r"^## ", ORDER.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     found = {part.partition("\n")[0].strip(): linked(part, ORDER, places) for part in parts}
@@ -53,14 +53,14 @@ def sections(places: Places, pages: dict[str, Page]) -> dict[str, list[str]]:
 
 
 def children(name: str, places: Places) -> list[str]:
-    """Returns the pages of the folder with a page's name, in the order in which docs/README.md and the page link."""
+    """Returns the pages in the folder with a page's name, in the order of the links in docs/README.md and the page."""
     (file,) = [file for file, own in places.names.items() if own == name]
     order = [linked(source.read_text(encoding="utf-8"), source, places) for source in (ORDER, file)]
     return list(dict.fromkeys(other for names in order for other in names if folder(other) == name))
 
 
 def folder(name: str) -> str:
-    """Returns the folder of a page's name, "" without one."""
+    """Returns the folder in a page's name, "" if there is none."""
     return name.rpartition("/")[0]
 
 

@@ -39,27 +39,29 @@ CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 .PHONY: help install train test test-loggers test-peers test-tensors test-kernels test-oldest test-newest cuda check docs format regress regress-quick results wording chaos slurm release-check
 
 help:
-	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
-	@echo "make train     install, then train PPO on CartPole (SPEC=FILE for another spec)"
-	@echo "make test      install everything, then run the tests that take seconds each"
-	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
-	@echo "make test-peers    install Stable-Baselines3 in an environment of its own, and compare updates with its; minutes"
-	@echo "make test-tensors  install gymnax, Brax, MuJoCo Playground and rsl_rl in an environment of their own, and run the tests that need them; minutes"
-	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors, compare bits, and use sanitizers; half an hour"
-	@echo "make test-oldest   install the oldest versions that pyproject.toml allows, in an environment of their own, and try them"
-	@echo "make test-newest   the same with the newest; PYTHON=python3.13 tries another Python; minutes each"
-	@echo "make cuda      run the tests that need a GPU; minutes"
-	@echo "make check     formatting, lint, types, layers"
-	@echo "make docs      the documentation as a site of HTML files, in build/docs/html"
-	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
-	@echo "make regress-quick  the same for the short specs in configs/regression/, and try their gates; minutes"
-	@echo "make results   train every spec that says what it must reach on ten seeds, and write docs/results.md; days"
-	@echo "make wording   record in tests/wording.yaml what messages say now, for tests that compare them; minutes"
-	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; two hours"
-	@echo "make slurm     run the recipes for Slurm on a Slurm of this machine, and interrupt a job; needs root and Slurm; half an hour"
-	@echo "make release-check  build sdist and wheel, and try the wheel and each extra in empty environments; half an hour"
-	@echo "make format    format the code and the guides"
-	@echo "Variables are explained at the top of the Makefile."
+	@echo "make install        create .venv with rlrun in it (the command is .venv/bin/rlrun)"
+	@echo "make train          install rlrun, then train PPO on CartPole (SPEC=FILE trains another spec)"
+	@echo "make test           install the development tools, then run the quick tests (15 minutes on two cores)"
+	@echo "make check          check formatting, lint, types, and the layers of imports"
+	@echo "make format         format the code and the documentation"
+	@echo "make docs           build the documentation as a website in build/docs/html"
+	@echo
+	@echo "make regress        train all specs in configs/ that have targets, and check the targets (hours)"
+	@echo "make regress-quick  the same for the short specs in configs/regression/, and test their gates (minutes)"
+	@echo "make results        train all specs that have targets on up to ten seeds, and write docs/results.md (days)"
+	@echo "make chaos          kill and interrupt runs at random moments, resume them, and compare the results (2 hours)"
+	@echo "make cuda           run the tests that need a GPU (minutes)"
+	@echo "make slurm          run the Slurm recipes on a one-machine Slurm, and interrupt a job (30 minutes; needs root and Slurm)"
+	@echo "make test-loggers   install wandb and mlflow, and run the tests that need them"
+	@echo "make test-peers     compare updates with Stable-Baselines3, in a separate environment (minutes)"
+	@echo "make test-tensors   run the tests that need gymnax, Brax, MuJoCo Playground or rsl_rl, in a separate environment (minutes)"
+	@echo "make test-kernels   compare the results of the matrix kernels of different processors, and run sanitizers (30 minutes)"
+	@echo "make test-oldest    test with the oldest allowed versions of all dependencies, in a separate environment (minutes)"
+	@echo "make test-newest    the same with the newest; PYTHON=python3.13 uses another Python (minutes)"
+	@echo "make wording        record the current messages in tests/wording.yaml, with which tests compare them (minutes)"
+	@echo "make release-check  build the sdist and the wheel, and try the wheel and each extra in empty environments (30 minutes)"
+	@echo
+	@echo "The top of the Makefile explains its variables."
 
 install: $(VENV)/.installed-$(or $(strip $(EXTRAS)),plain)
 
@@ -156,7 +158,7 @@ release-check: $(VENV)/.installed-dev
 # The stamps are empty files. While they are newer than what they depend on, nothing is installed again.
 
 $(VENV)/.made:
-	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 11) and "rlrun needs Python 3.11 or newer and \"$(PYTHON)\" is " + v + "; name another: make PYTHON=python3.12 ...")'
+	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 11) and "rlrun needs Python 3.11 or newer, but \"$(PYTHON)\" is " + v + ". Choose another one: make PYTHON=python3.12 ...")'
 	$(MAKE_VENV)
 	@touch $@
 

@@ -73,7 +73,7 @@ def main() -> None:
     """Measures the pairs that are not yet in the file."""
     parser = parser_of(str(__doc__), PAIRS)
     parser.add_argument("--repeats", type=int, default=3, help="repetitions of each side")
-    parser.add_argument("--again", action="store_true", help="measure again what is there already")
+    parser.add_argument("--again", action="store_true", help="measure again even if there is a result")
     options = parser.parse_args()
     if options.json is None:
         parser.error("name the file of the measurements with --json")

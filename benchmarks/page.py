@@ -71,8 +71,8 @@ class Comparison:
 def main() -> None:
     """Replaces the table between the page's markers with the table of a file's measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="what `benchmarks.all --json` wrote")
-    parser.add_argument("--page", type=Path, default=PAGE, help="the page whose table is written")
+    parser.add_argument("file", type=Path, help="file that `benchmarks.all --json` has written")
+    parser.add_argument("--page", type=Path, default=PAGE, help="page that contains the table")
     options = parser.parse_args()
     before, _, rest = options.page.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)

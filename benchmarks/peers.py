@@ -319,7 +319,11 @@ def benchmark(
     parser = parser_of(description, [*(work.part for work in works), *others], unasked)
     parser.add_argument("--repeats", type=int, default=repeats, help="repetitions of each side")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="another value of an order, for a try-out"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a value of an order, to try things out",
     )
     options = parser.parse_args()
     changes = {key: json.loads(value) for key, _, value in (word.partition("=") for word in options.set)}
@@ -340,7 +344,7 @@ def parser_of(description: str, parts: Iterable[str] = (), unasked: Sequence[str
     if known := list(dict.fromkeys(parts)):
         usual = [part for part in known if part not in unasked]
         parser.add_argument(
-            "--only", type=partial(_named, known), default=usual, metavar="PART,...", help="these parts"
+            "--only", type=partial(_named, known), default=usual, metavar="PART,...", help="only these parts"
         )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every measurement to this file")
     return parser

@@ -116,8 +116,10 @@ def coverage() -> None:
 def main() -> int:
     """Compares and prints; with `--write`, also records rliable's numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, help="record rliable's numbers in this file")
-    parser.add_argument("--coverage", action="store_true", help="measure how often intervals hold the true difference")
+    parser.add_argument("--write", type=Path, help="write rliable's numbers to this file")
+    parser.add_argument(
+        "--coverage", action="store_true", help="measure how often intervals contain the true difference"
+    )
     arguments = parser.parse_args()
     if arguments.coverage:
         coverage()

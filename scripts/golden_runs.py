@@ -56,18 +56,18 @@ Record = dict[str, Any]
 def main() -> int:
     """Runs the command; returns 1 if records differ or if a run fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, default=STORE, help=f"the folder of records, by default {STORE}")
+    parser.add_argument("--store", type=Path, default=STORE, help=f"folder of the records; {STORE} by default")
     commands = parser.add_subparsers(dest="command", required=True)
-    record_parser = commands.add_parser("record", help="train what is not recorded yet")
+    record_parser = commands.add_parser("record", help="train all seeds that have no record yet")
     record_parser.add_argument("revision")
     compare_parser = commands.add_parser("compare", help="compare two records")
     compare_parser.add_argument("before")
     compare_parser.add_argument("after")
-    check_parser = commands.add_parser("check", help="record both what is checked out and its base, and compare")
-    check_parser.add_argument("--base", help="by default where the branch left main; on main itself, say which")
+    check_parser = commands.add_parser("check", help="record the working tree and its base, and compare them")
+    check_parser.add_argument("--base", help="by default the commit at which the branch left main; required on main")
     for command in (record_parser, compare_parser, check_parser):
         command.add_argument("--set", dest="which", choices=["small", "full"], default="small")
-        command.add_argument("--only", action="append", metavar="RUN", help="this run; may be said again")
+        command.add_argument("--only", action="append", metavar="RUN", help="only this run; can be repeated")
     child = commands.add_parser("train-here")  # called by `record` in the unpacked revision
     child.add_argument("work", type=Path)
     asked = parser.parse_args()

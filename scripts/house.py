@@ -329,7 +329,7 @@ def figures(house: House) -> dict[str, str]:
 def main() -> int:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", metavar="REVISION", help="print those of this revision as well")
+    parser.add_argument("--against", metavar="REVISION", help="also print the numbers of this revision")
     asked = parser.parse_args()
     now = figures(House(ROOT))
     before: Mapping[str, str] = {}

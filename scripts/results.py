@@ -79,9 +79,11 @@ def main() -> int:
     """Runs the command; returns 1 if a seed failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    train_parser = commands.add_parser("train", help="train what is not recorded yet")
-    train_parser.add_argument("specs", nargs="*", type=Path, help="by default all that expect something")
-    train_parser.add_argument("--seeds", type=int, help=f"seeds of each; by default {MANY}, or {FEW} of long ones")
+    train_parser = commands.add_parser("train", help="train all seeds that have no record yet")
+    train_parser.add_argument("specs", nargs="*", type=Path, help="all specs with targets by default")
+    train_parser.add_argument(
+        "--seeds", type=int, help=f"number of seeds per spec; {MANY} by default, {FEW} for specs that take long"
+    )
     commands.add_parser("write", help="write the tables from the records")
     asked = parser.parse_args()
     if asked.command == "write":

@@ -55,8 +55,8 @@ Record = dict[str, Any]
 def main() -> int:
     """Trains everything without a record, and writes the tables; returns 1 if a side failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pairs", nargs="*", help="by default all")
-    parser.add_argument("--seeds", type=int, help=f"seeds of each; by default {SEEDS}, or what the pair says")
+    parser.add_argument("pairs", nargs="*", help="all by default")
+    parser.add_argument("--seeds", type=int, help=f"number of seeds per pair; by default the pair's own, or {SEEDS}")
     parser.add_argument("--ours", metavar="WORK", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.ours is not None:

@@ -53,9 +53,14 @@ class Sample:
 def main() -> None:
     """Runs the sweep, and prints how much its processes grew."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--minutes", type=float, default=120, help="how long")
-    parser.add_argument("--warm-up", type=float, metavar="MINUTES", help="what does not count; an eighth of the time")
-    parser.add_argument("--trial-s", type=float, default=60, help="about how long a trial takes")
+    parser.add_argument("--minutes", type=float, default=120, help="duration in minutes")
+    parser.add_argument(
+        "--warm-up",
+        type=float,
+        metavar="MINUTES",
+        help="initial part that is ignored; an eighth of the duration by default",
+    )
+    parser.add_argument("--trial-s", type=float, default=60, help="approximate duration of a trial")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample to this file")
     options = parser.parse_args()
     warm_up = options.minutes / 8 if options.warm_up is None else options.warm_up

@@ -173,7 +173,11 @@ def unverified() -> list[str]:
 def main() -> int:
     """Returns 0 if all tests passed with all kernels and sanitizers and all digests were reproduced, otherwise 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="AVX2 alone, and the tests that compare ways to compute")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="only AVX2, and only the tests that compare different ways to compute a result",
+    )
     quick = parser.parse_args().quick
     cpuinfo = Path("/proc/cpuinfo")
     flags = flags_of(cpuinfo.read_text()) if cpuinfo.exists() else frozenset()

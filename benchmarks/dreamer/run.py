@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=16, help="sequences in a minibatch")
     parser.add_argument("--length", type=int, default=64, help="steps of each")
     parser.add_argument("--updates", type=int, default=10)
-    parser.add_argument("--executor", choices=["c", "eager"], default="c", help="what runs rlrun's updates")
+    parser.add_argument("--executor", choices=["c", "eager"], default="c", help="executor of rlrun's updates")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     found = {}

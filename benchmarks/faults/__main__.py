@@ -96,8 +96,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="train, diagnose and check")
-    run.add_argument("names", nargs="*", metavar="NAME", help="by default all entries")
-    run.add_argument("--again", action="store_true", help="train again what is trained already")
+    run.add_argument("names", nargs="*", metavar="NAME", help="all entries by default")
+    run.add_argument("--again", action="store_true", help="train again even if there is a record")
     commands.add_parser("write", help="write the tables from the records")
     options = parser.parse_args()
     known = {entry.name: entry for entry in entries()}

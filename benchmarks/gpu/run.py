@@ -84,8 +84,8 @@ WAYS: Mapping[str, tuple[str, UpdateExecutor, Mapping[str, Any]]] = {
 def main() -> None:
     """Prints the minibatch updates per second."""
     parser = parser_of(str(__doc__), CASES)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
-    parser.add_argument("--threads", type=int, default=8, help="of the CPU")
+    parser.add_argument("--seconds", type=float, default=2.0, help="duration of each measurement")
+    parser.add_argument("--threads", type=int, default=8, help="number of CPU threads")
     chosen = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; updates per second")
     print_row("", *WAYS, "plain, eager", "compiled", "compiled, bfloat16", width=22, name_width=16)

@@ -41,7 +41,7 @@ def main() -> None:
     """Trains all seeds of both sides in turn, and prints their returns at each mark."""
     parser = parser_of(str(__doc__))
     parser.add_argument("--first-seed", type=int, default=0, help="the first seed; settings were fixed on 100 and 101")
-    parser.add_argument("--seeds", type=int, default=5, help="how many seeds")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds")
     parser.add_argument("--marks", type=int, nargs="+", default=[5_000, 10_000, 20_000], help="env steps")
     options = parser.parse_args()
     surroundings(("torch", "gymnasium", "numpy"), [SB3])

@@ -78,7 +78,9 @@ def main() -> None:
     """Measures the parts that the command line names."""
     parser = parser_of(str(__doc__), PARTS, unasked=["variants"])
     parser.add_argument("--repeats", type=int, default=3, help="repetitions of each side of the sweep")
-    parser.add_argument("--env-steps", type=int, default=WORK["env_steps"], help="env steps of a trial; for a try-out")
+    parser.add_argument(
+        "--env-steps", type=int, default=WORK["env_steps"], help="env steps per trial, to try things out"
+    )
     options = parser.parse_args()
     work = {**WORK, "env_steps": options.env_steps}
     peers = [RLLIB] if {"sweep", "variants"} & set(options.only) else []

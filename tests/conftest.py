@@ -14,21 +14,21 @@ import hypothesis
 import pytest
 from threadpoolctl import threadpool_limits
 
-# Before anything imports ray: so that Ray writes no token into the user's home.
+# Set before anything imports ray, so that Ray writes no token into the user's home.
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-# Ray gives its workers the niceness 15: beside other work on all cores they would take twenty times as long.
+# Ray runs its workers with niceness 15. When other work keeps all cores busy, they would take twenty times as long.
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (the name is Ray's)
 
-# A shell begins commands in the background with Ctrl-C ignored, `nohup` with SIGHUP, and processes hand that on. Tests
-# send these signals.
+# Shells start background commands with Ctrl-C ignored, `nohup` starts them with SIGHUP ignored, and child processes
+# inherit this. Tests send these signals, so they need the default handlers.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
-# An example may take as long as the machine is busy.
+# On a busy machine, an example may take any time.
 hypothesis.settings.register_profile("rlrun", deadline=None)
 hypothesis.settings.load_profile("rlrun")
 
@@ -37,7 +37,7 @@ pytest_plugins = ["tests.wording"]
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-# What is imported and collected stays: looking for garbage in it would take a sixth of the time.
+# Imported modules and collected tests are never garbage. Searching them for garbage would take a sixth of the time.
 gc.disable()
 
 
@@ -70,8 +70,8 @@ def _without_users_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     yield
     sys.path[:] = import_path
     users = (f"{EXAMPLES}{os.sep}", f"{tmp_path_factory.getbasetemp()}{os.sep}")
-    for name in list(takewhile(lambda name: name != last, reversed(sys.modules))):  # what has been imported since
-        spec = getattr(sys.modules[name], "__spec__", None)  # what C code puts there may have none
+    for name in list(takewhile(lambda name: name != last, reversed(sys.modules))):  # modules that the test imported
+        spec = getattr(sys.modules[name], "__spec__", None)  # modules made by C code may have none
         places = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
         if any(f"{place}{os.sep}".startswith(users) for place in places):
             del sys.modules[name]

@@ -250,7 +250,7 @@ def _as_item(message: str) -> list[str]:
     """Returns a message as lines of a YAML list; quoted if it is blank or holds what cannot be printed."""
     if not message.strip() or not message.replace("\n", "").isprintable():
         return [f"  - {json.dumps(message)}"]
-    indent = "2" if message[0].isspace() else ""  # where it is not the first line's
+    indent = "2" if message[0].isspace() else ""  # YAML cannot infer the indentation from an indented first line
     body = message.rstrip("\n")
     end = {0: "-", 1: ""}.get(len(message) - len(body), "+")
     return [f"  - |{indent}{end}", *(f"    {line}" if line else "" for line in message.removesuffix("\n").split("\n"))]

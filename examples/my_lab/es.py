@@ -87,7 +87,7 @@ class EvaluationWorker:
             noise = config.sigma * perturbation(
                 config.seed, self.generation, pair, len(weights.acting)
             )
-            for sign in (1, -1):  # both in the same episode, with different policies
+            for sign in (1, -1):  # the same episode for both policies
                 acting = weights.acting + np.float32(sign) * noise
                 self.behavior.load(replace(weights, acting=acting))
                 seed = child_seed(config.seed, "episode", self.generation, pair)
@@ -141,7 +141,7 @@ class FollowReturns(Operator):
             np.concatenate([share[name] for share in item])
             for name in ("pairs", "returns")
         )
-        returns = returns[np.argsort(pairs)]  # in one order, for an exact sum
+        returns = returns[np.argsort(pairs)]  # a fixed order keeps sums reproducible
         scores = (returns - returns.mean()) / (returns.std() + 1e-8)
         ascent = np.zeros(len(self.trainee.learner.flat()), np.float32)
         for pair, (up, down) in enumerate(scores):

@@ -108,8 +108,8 @@ MOST_LINES_OF_A_BEHAVIOR = 250
 MOST_METHODS_OF_A_BEHAVIOR = 18
 
 FAMILIES = {
-    "rlrun.engine.settings.config.ConfigModel",  # settings, most of them lines of declarations
-    "rlrun.engine.algorithm.Algorithm",  # algorithms, which vary the one that they extend
+    "rlrun.engine.settings.config.ConfigModel",  # settings, mostly declarations
+    "rlrun.engine.algorithm.Algorithm",  # algorithms, which are variants of the ones that they extend
     "rlrun.engine.policy.behavior.BehaviorPolicy",
 }
 """Classes whose subclasses may be longer together with their bases."""

@@ -164,7 +164,7 @@ def test_trials_of_a_manifest_fit_a_worker_and_the_head_has_what_the_driver_need
     (group,) = cluster["workerGroupSpecs"]
     (worker,) = group["template"]["spec"]["containers"]
     assert group["minReplicas"] == 0
-    assert "envFrom" not in worker  # keys of the storage stay on the head
+    assert "envFrom" not in worker  # the credentials of the storage stay on the head
     (experiment,) = load_experiments(sorted(specs(manifest, tmp_path).iterdir()))
     assert experiment.resources.cpus <= int(worker["resources"]["limits"]["cpu"])
     (drain,) = [int(entry["value"]) for entry in worker["env"]]

@@ -181,7 +181,7 @@ def patiently(start: Callable[[], Started], clear: Callable[[], object] = lambda
     for left in range(STARTS - 1, -1, -1):
         try:
             return start()
-        except Exception as error:  # Ray raises no class of its own
+        except Exception as error:  # Ray has no exception class for this
             if "timed out during startup" not in str(error) or not left:
                 raise
             clear()
@@ -273,7 +273,7 @@ class Disturbance:
         if code == 0:
             return commands[1:]
         told = [line for line in output.splitlines() if "rlrun resume " in line]
-        if is_lost and code == UsageError.exit_code and NO_CLUSTER in output and not told:  # it had not joined yet
+        if is_lost and code == UsageError.exit_code and NO_CLUSTER in output and not told:  # it had not yet joined
             names = [commands[0][1]]
         elif is_lost and code and told:
             names = [words.split()[0].strip("`.;'") for words in told[-1].split("rlrun resume ")[1:]]
@@ -403,7 +403,7 @@ def make(attempt: Attempt, calm: Calm, place: Path) -> None:
     place.mkdir()
     try:
         Disturbance(attempt, calm, place).run()
-    except Exception as error:  # one run that goes wrong is reported, and the others follow
+    except Exception as error:  # report a run that fails, and go on with the others
         attempt.problem = f"{type(error).__name__}: {error}"
     (place / OUTCOME).write_text(json.dumps(asdict(attempt)))
     print(f"{place.name} of {attempt.spec}, {attempt.seconds:.0f} s:")

@@ -60,7 +60,7 @@ def nodes_over_time(folder: Path) -> list[int]:
     return [int(line) for line in (folder / "nodes").read_text().split()]
 
 
-# What follows runs in the namespaces.
+# Everything below runs inside the namespaces.
 
 
 def start_autoscaled_head(folder: Path, **environment: str) -> None:

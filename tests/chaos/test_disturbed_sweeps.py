@@ -103,7 +103,7 @@ def test_a_sweep_that_is_killed_and_interrupted_ends_as_if_nothing_had_happened(
         assert (trial.status, trial.error) == ("TERMINATED", ""), str(disturbed)
         if trial.checkpoint is not None:
             verify_checkpoint(trial.checkpoint)
-        else:  # it was killed while it was being stopped, before its first checkpoint
+        else:  # killed while it was being stopped, before its first checkpoint
             assert trial.stop_reason.startswith(BY_RACE), str(disturbed)
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed, str(disturbed)

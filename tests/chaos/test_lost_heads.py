@@ -209,7 +209,7 @@ def test_a_run_whose_heads_are_lost_continues_from_its_copy_with_equal_rows(
     for life, moment in enumerate(moments):
         pods = Pods(tmp_path / f"pods-{life}", storage)
         driver = pods.train()
-        if life == early:  # while it starts, fetches the run or continues it
+        if life == early:  # while it starts, fetches the run, or resumes it
             time.sleep(after_s)
         else:
             wait_for_rows(pods, driver, moment)
@@ -225,7 +225,7 @@ def test_a_run_whose_heads_are_lost_continues_from_its_copy_with_equal_rows(
         told = "\n".join([*log, (pods.folder / "output").read_text()])
         assert exit_code == 0, told
         assert numbers(RunDirectory.open(pods.folder / "runs" / NAME)) == numbers(calm), told
-        # The job is retried although it was complete, on an empty disk again.
+        # The job is retried on an empty disk, although it was complete.
         shutil.rmtree(pods.folder / "runs")
         assert pods.train().wait(timeout=PATIENCE_S) == 0, told
         assert numbers(RunDirectory.open(pods.folder / "runs" / NAME)) == numbers(calm), told

@@ -56,7 +56,7 @@ def test_staged_batches_are_equal_however_many_are_under_way() -> None:
     weights = torch.ones(4096, 4096, device="cuda")
     staged = []
     for batch in batches:
-        weights @ weights  # the device is busy while the next one travels
+        weights @ weights  # keeps the device busy while the next batch is copied
         staged.append(staging.batch(batch, spare=3))
     for batch, found in zip(batches, staged, strict=True):
         for name in ("frame", "speed"):

@@ -20,7 +20,7 @@ def running_ray() -> None:
 
     if not ray.is_initialized():
         ray.init(
-            address="local",  # never one that another program on this machine has started
+            address="local",  # never a Ray that another program on this machine has started
             num_cpus=4,
             object_store_memory=100 * 2**20,
             include_dashboard=False,
@@ -36,7 +36,7 @@ def no_cpus_left_behind() -> Iterator[None]:
     if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():
         return
     ray = sys.modules["ray"]
-    gc.collect()  # actors end with the last reference to them
+    gc.collect()  # actors end when the last reference to them is gone
     everything, give_up_at = ray.cluster_resources()["CPU"], time.monotonic() + 20.0
     while ray.available_resources().get("CPU", 0.0) < everything:
         if time.monotonic() > give_up_at:

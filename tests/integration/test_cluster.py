@@ -88,7 +88,7 @@ def disturbed(driver: subprocess.Popen[str], nodes: Nodes, run: Path, code: Path
     Returns:
         A trial whose process died, the node's number, and where the code is.
     """
-    # Before any process of a trial is there, the user's folder goes away: they have what was shipped.
+    # Move the user's code away before any trial process starts: trials must use the code that was shipped.
     wait_for((run / ".token").exists, driver)
     away = Path(shutil.move(code, code.with_name("away")))
 
@@ -139,13 +139,13 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
     assert not living.exists() or list(living.iterdir()) == []
     assert str(tmp_path / "scratch") not in output + (run / name / "trial.json").read_text()
 
-    # The copy is one from which all of it can be had again.
+    # The copy is complete: the whole run can be restored from it.
     copied, original = files(storage / "spread"), files(run)
     for log in ("driver.log", "run.json"):
         copied.pop(log), original.pop(log)
     assert copied == original
 
-    # As if nothing had happened.
+    # The results equal those of an undisturbed run.
     monkeypatch.syspath_prepend(away)
     seed = int(name.rpartition("=")[2])
     (undisturbed,) = rlrun.run(SPEC, runs_dir=tmp_path / "undisturbed", executor="local", seed=seed)

@@ -103,7 +103,7 @@ def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     for trial in trials:
         assert trial["status"] == "TERMINATED"
         rows = [json.loads(line) for line in (Path(trial["directory"]) / "result.json").read_text().splitlines()]
-        # A random heater ends its days near -500, one that is off near -1,000.
+        # A random heater returns about -500 per day, a heater that stays off about -1,000.
         assert rows[0]["episode_return_mean"] < -300
         assert rows[-1]["episode_return_mean"] > -160
         assert rows[-1]["info/comfortable_hours"] > 2 * rows[0]["info/comfortable_hours"]
@@ -204,7 +204,7 @@ def test_an_own_algorithm_goes_on_after_a_restore_as_if_there_had_been_no_break(
     restored = Training.restore("checkpoint", trust=True)
     assert parameters(restored, 2) == expected
     assert restored.running.trainee.clock.value("lr") == lr
-    # What adapts its learning rate to the last update's statistics has another one by then.
+    # AWR adapts its learning rate to the statistics of its updates, so by now it has changed.
     assert (lr == algorithm.config.lr) == (own != "awr")
     restored.close()
 
@@ -266,7 +266,7 @@ def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_
     assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)["trials"]
     assert (trial["last_result"]["env_steps"], trial["last_result"]["sgd_steps"]) == (0, 1000)
-    assert trial["last_result"]["evaluation/episode_return_mean"] > -130  # the driver -117, at random -200
+    assert trial["last_result"]["evaluation/episode_return_mean"] > -130  # the driver returns -117, random actions -200
 
 
 def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: P
     assert "worker 0" in done.stderr
     assert "env 0" in done.stderr
     assert "seed" in done.stderr
-    assert "/rlrun/" not in done.stderr  # no frame of ours
+    assert "/rlrun/" not in done.stderr  # no frames of rlrun
 
 
 def test_an_error_in_the_own_loss_shows_its_own_traceback(lab: Path, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Pat
     done = rlrun("train", "-f", lab / "cartpole_es.yaml", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)["trials"]
-    assert trial["last_result"]["episode_return_mean"] >= 475  # the 100 last episodes, of perturbed policies
+    assert trial["last_result"]["episode_return_mean"] >= 475  # the last 100 episodes, played by perturbed policies
     assert trial["last_result"]["evaluation/episode_return_mean"] >= 475
     assert trial["last_result"]["iteration"] < 40
 
@@ -389,7 +389,7 @@ def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> 
     noise = exploration_noise(best, twice, twice, once, best, twice, best)
     assert explored(custom_exploration(0.5), noise) == [0, 2, 2, 3, 0, 2, 2]
     assert explored(custom_exploration(0.0), noise) == [0] * 7
-    assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # it ends with its episode
+    assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # an episode's end stops it
 
 
 def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_forbidden() -> None:
@@ -430,6 +430,6 @@ def test_members_of_a_generation_begin_near_the_center_which_moves_to_their_weig
     np.testing.assert_array_equal(centers[0], flats[0])  # with a learning rate of 0, PPO moves nothing
     np.testing.assert_array_equal(centers[1], flats[0])
     assert [len(found) for found in returns] == [0, 1, 0]
-    ratio = (centers[2] - flats[1]) / (flats[2] - flats[1])  # where the center is between the two members
+    ratio = (centers[2] - flats[1]) / (flats[2] - flats[1])  # position of the center between the two members
     assert min(abs(np.median(ratio) - share) for share in (1 / 3, 2 / 3)) < 1e-3
     assert np.std(flats[3] - centers[2]) == pytest.approx(0.5, rel=0.05)

@@ -100,7 +100,7 @@ def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
     number = 0
     for part in ("manifest", "spec", "state"):
         for path in places(getattr(content, part)):
-            if path[0] in ("config", "result") and len(path) > 1:  # the settings are checked by their own tests
+            if path[0] in ("config", "result") and len(path) > 1:  # settings have their own tests
                 continue
             number += 1
             yield part, path, KINDS[number % len(KINDS)]
@@ -115,7 +115,7 @@ def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
 
 def test_a_damaged_part_is_refused_or_harmless_and_never_a_traceback(trained: Path, tmp_path: Path) -> None:
     content = read_checkpoint(checkpoint_of(trained))
-    codes = []  # of the command that reads all parts but the spec
+    codes = []  # exit codes of `resume`, which reads all parts except the spec
     for number, (part, path, value) in enumerate(damages(content)):
         if number % STRIDE:
             continue
@@ -260,7 +260,7 @@ def test_arrays_of_another_shape_are_refused_as_they_are_put_together_with_other
     value: Any = content.state
     for key in path:
         value = value[key]
-    with Training(trial.env, trial.learns) as whole:  # what is not damaged is taken
+    with Training(trial.env, trial.learns) as whole:  # the undamaged checkpoint is accepted
         whole.load(content)
         whole.step()
 

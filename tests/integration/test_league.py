@@ -400,7 +400,7 @@ def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(t
     }
     assert all(each["wins"] + each["draws"] + each["losses"] == 6 for each in found)
     assert {"league/elo_hunter", "league/elo_prey"} <= result.keys()
-    assert against_script == {"first": Outcomes(0, 0, 4)}  # the third hole is none that hunters look into
+    assert against_script == {"first": Outcomes(0, 0, 4)}  # hunters never look into the third hole
     assert saved_spaces(f"{tmp_path / 'checkpoint'}:prey") == wording("-1.0")
 
 
@@ -448,4 +448,4 @@ def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> No
         while training.step()["env_steps"] < 12_000:
             pass
         outcomes = total(training.games.play(RANDOM, 200).values())
-    assert outcomes.win_rate > 0.65  # two random players win as many as one another, and 200 games tell to 0.035
+    assert outcomes.win_rate > 0.65  # two random players win equally often; the standard error of 200 games is 0.035

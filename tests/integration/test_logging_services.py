@@ -17,7 +17,7 @@ from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.loggers import LoggersConfig
 from rlrun.experiments.trial.trial_loggers import TrialLoggers, loggers_of, require_loggers
 
-pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
+pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("default")]  # we cannot fix these packages' warnings
 
 
 BLOCK = 32_768

@@ -31,7 +31,7 @@ def one_file() -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
@@ -61,7 +61,7 @@ def fragment_of(batch: Any) -> tuple[SampleBatch, tuple[NDArray[Any], NDArray[An
     values = np.zeros((height + 1, envs), np.float32)
     values[places[0] + 1, places[1]] = batch.next_values.flatten().numpy()
     values[places] = batch.values.flatten().numpy()
-    values[-1] = batch.next_values[-1].numpy()  # the successors of last steps, where these have not ended
+    values[-1] = batch.next_values[-1].numpy()  # the successors of the last steps, where the episodes go on
     truncated = (batch.ended - batch.terminated).bool()
     return (
         SampleBatch(

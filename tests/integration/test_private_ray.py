@@ -78,7 +78,7 @@ def test_a_private_ray_listens_on_loopback_alone_and_leaves_neither_its_folder_n
     told = told_by(first + PROGRAM, tmp_path)
     assert told["row"] == ["1", "0"]
     assert told["addresses"]
-    if not first:  # Ray that is imported has chosen its addresses already
+    if not first:  # once imported, Ray has already chosen its addresses
         assert set(told["addresses"]) <= LOOPBACK
     assert told["folder"][1] == "0o700"
     assert told["left"] == ["False", "False"]

@@ -70,7 +70,7 @@ def sigint_reaches_children() -> Iterator[None]:
 def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, algorithm: str) -> None:
     spec.write_text(SPEC.format(algorithm=algorithm, env="CartPole-v1"))
     trace = spec.parent / "trace.json"
-    for seconds in (0.5, 5, 50, 500):  # until both are in the table: a3c waits for nobody in particular
+    for seconds in (0.5, 5, 50, 500):  # until the table has both workers: a3c does not wait for a particular worker
         done = CliRunner().invoke(
             cli,
             ["profile", "-f", str(spec), "--seconds", str(seconds), "--json", "--trace", str(trace)],
@@ -123,11 +123,11 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
     with process:
         told = iter(process.stderr.readline, "measuring for 300 s\n")
         assert list(told)[-1:] == ["starting and, if necessary, compiling (not measured)\n"]
-        while not list(world.glob("*.pid")):  # the worker has delivered
+        while not list(world.glob("*.pid")):  # until the worker has delivered
             assert process.poll() is None
             time.sleep(0.05)
         children = descendants(process.pid)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C in a terminal
         stdout, stderr = process.communicate(timeout=800)
     assert process.returncode == 130, stderr
     assert "Interrupted: " in stderr

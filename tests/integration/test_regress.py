@@ -19,7 +19,7 @@ from rlrun.experiments.spec.load import load_experiments
 from rlrun.experiments.trial.results import read_results
 from rlrun.report.regression import suite
 
-# A random policy gets about 3.6 of 10, and the likeliest actions are mostly right after 1,000 env steps.
+# A random policy returns about 3.6 of 10. After 1,000 env steps, the likeliest actions are mostly right.
 MATCH = """
   algorithm: ppo
   env: rlrun.toys:MultiDiscreteMatch

@@ -55,7 +55,7 @@ def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
 
-    for _ in range(2):  # asking changes nothing
+    for _ in range(2):  # the first question changes nothing
         with pytest.raises(CompilerMissing, match=r"no C\+\+ compiler.*--eager"):
             rlrun.resume(run.path)
         assert run.record(TRIAL).status == "INTERRUPTED"

@@ -34,7 +34,7 @@ TINY = {
 INTERVAL = 150
 LAST = 2
 """The last generation of a member that stops after three intervals."""
-BY_LR = {"metric": "learner/lr", "time_attr": "iteration"}  # who is best is then known beforehand
+BY_LR = {"metric": "learner/lr", "time_attr": "iteration"}  # so the best trial is known in advance
 
 
 def spec(stop: dict[str, float], config: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told(tmp_path: P
         assert {name: trial.params[name] for name in newest.params} == newest.params
     told = [event.text for event in events if isinstance(event, TrialNote) and "continuing from" in event.text]
     assert len(told) == len(copies)
-    for trial in first:  # what is told last before a generation is decided is that it waits, or waits no more
+    for trial in first:  # each decision finds the trial waiting, or is reported as it continues
         told_of = [event for event in events if isinstance(event, TrialEvent) and event.trial == trial.name]
         decided = [place for place, event in enumerate(told_of) if event.params is not None]
         assert all(told_of[place - 1].status == "PAUSED" or told_of[place].status == "RUNNING" for place in decided)
@@ -147,7 +147,7 @@ def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -
     params = {member.trial: [member.params] for member in lines[0].members}
     scores: dict[str, float] = {}
     for line in lines[1:]:
-        (member,) = line.members  # nobody waited for it
+        (member,) = line.members  # no other member waited for it
         assert line.generation == len(params[member.trial])
         params[member.trial].append(member.params)
         scores[member.trial] = -math.inf if member.score is None else member.score
@@ -187,13 +187,13 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
     ("scheduler", "num_samples"),
     [
         pytest.param({"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 4, id="asha"),
-        pytest.param(  # of fewer it would stop none; its trials wait, as members of a population do
+        pytest.param(  # with fewer trials it would stop none; its trials wait, like members of a population
             {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}},
             6,
             id="hyperband",
             marks=pytest.mark.regress,
         ),
-        pytest.param(  # stops a trial at once, as asha does
+        pytest.param(  # stops trials at once, like asha
             {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}},
             4,
             id="median",

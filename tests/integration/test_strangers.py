@@ -148,7 +148,7 @@ def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tm
         ("001-lr=0.0001-seed=0", "TERMINATED"),
     ]
     assert done.stderr.splitlines()[0] == wording()
-    # What the envs print is in the run's log.
+    # The output of the envs goes to the run's log.
     starts = ("strange", "starting Ray", "00", "2 trials")
     assert all(line.startswith(starts) for line in done.stderr.splitlines()), done.stderr
     shown = here(tmp_path, "evaluate", "strange")

@@ -37,7 +37,7 @@ def test_of_a_trial_that_has_ended_next_to_nothing_is_kept(tmp_path: Path) -> No
     def watch(event: RunEvent) -> None:
         if isinstance(event, TrialEvent) and event.status == "TERMINATED":
             ended.append(event.trial)
-        if len(ended) < TRIALS or kept:  # of the last one Tune has still to hear that it has ended
+        if len(ended) < TRIALS or kept:  # Tune has not yet heard that the last trial ended
             return
         every = [one for one in gc.get_objects() if type(one) is Trial]
         for trial in every:

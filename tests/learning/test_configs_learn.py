@@ -63,7 +63,8 @@ def test_the_config_learns(config: str, tmp_path: Path) -> None:
 
 
 def test_policies_that_do_not_learn_miss_the_easy_gates(tmp_path: Path) -> None:
-    # Without learning, more env steps would change nothing. `make regress` tries the gates of all configs.
+    # Frozen policies gain nothing from more env steps, so a few are enough. `make regress` tries the gates of all
+    # configs.
     experiments = [easy(f"regression/{config}.yaml", env_steps=2_000) for config in ("ppo_cartpole", "ppo_pendulum")]
     verdicts = suite.regress(experiments, runs_dir=tmp_path, seeds=1, control=True, executor="local")
     assert [case.outcome for verdict in verdicts for case in verdict.cases] == ["missed"] * 2
@@ -88,7 +89,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdicts, str]:
 
 
 @pytest.mark.regress
-@pytest.mark.timeout(3600)  # the first one waits for the training of all
+@pytest.mark.timeout(3600)  # the first test waits until everything is trained
 @pytest.mark.parametrize("config", RANDOM_LEVELS)
 def test_the_config_reaches_what_it_expects(config: str, learned: tuple[Verdicts, str]) -> None:
     verdicts, told = learned

@@ -61,7 +61,7 @@ def test_ppo_learns_cartpole_from_four_client_processes() -> None:
     with Training(env, PPO(PPO.Config.parse(config))) as training:
         with clients([sys.executable, "-c", CLIENT, address], 4) as started:
             results = training.train(ENV_STEPS)
-            assert [process.poll() for process in started] == [None] * 4  # none died without being told to
+            assert [process.poll() for process in started] == [None] * 4  # no client died on its own
         evaluated = training.evaluate(20, env=EnvConfig.parse("CartPole-v1"))
     assert max(result["policies/default/info/client_lost"] for result in results[1:]) == 0.0
     assert results[-1]["env_steps"] <= ENV_STEPS + 2_000

@@ -15,7 +15,7 @@ import rlrun
 from rlrun.plugin import RslRlEnv
 from rlrun.toys import tensor_cartpole
 
-pytestmark = [pytest.mark.tensors, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
+pytestmark = [pytest.mark.tensors, pytest.mark.filterwarnings("default")]  # we cannot fix these packages' warnings
 
 CONFIG = {
     "num_envs_per_worker": 64,
@@ -74,7 +74,7 @@ def test_ppo_learns_gymnaxs_cartpole(tmp_path: Path) -> None:
 def test_ppo_learns_to_be_fast_in_brax(tmp_path: Path) -> None:
     env = {"tensors": "rlrun.plugin:brax_env", "kwargs": {"name": "fast", "episode_length": 50}}
     results = trained(tmp_path, env, 60_000)
-    # The sum of 0.02**2 * t (t + 1) / 2 over 50 steps, with an acceleration in each: 8.84; random actions reach half.
+    # Accelerating in all 50 steps returns the sum of 0.02**2 * t (t + 1) / 2, which is 8.84. Random actions reach half.
     assert results[1]["episode_return_mean"] < 5.5
     assert 7.5 < results[-1]["episode_return_mean"] < 8.85
 

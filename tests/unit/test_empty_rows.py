@@ -349,7 +349,7 @@ def test_rewards_and_the_statistics_of_returns(world: World, clip: float | None,
         found, statistics = transformed(whole, batch)
         deltas, own = [Moments.empty(())], []
         for operator, cut in zip(alone, cuts, strict=True):
-            operator.moments = Moments(1e9, np.zeros(()), np.array(1e9))  # what scales is of all slots together
+            operator.moments = Moments(1e9, np.zeros(()), np.array(1e9))  # rewards are scaled by all slots together
             rewards, delta = (None, {}) if cut is None else transformed(operator, cut)
             own.append(rewards)
             deltas += delta.values()

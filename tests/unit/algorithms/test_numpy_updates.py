@@ -164,7 +164,7 @@ def before_and_after(
         "flashsac": rlrun.FlashSAC,
         "r2d2": rlrun.R2D2,
     }[name]
-    with rlrun.Training(env, family(**config), seed=1, announce=pytest.fail) as training:  # nothing is without a kernel
+    with rlrun.Training(env, family(**config), seed=1, announce=pytest.fail) as training:  # all operations have kernels
         training.update_executor = update_executor
         learner = training.running.trainee.learner
         first = learner.flat()

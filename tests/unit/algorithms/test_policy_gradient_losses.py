@@ -108,7 +108,7 @@ def test_actions_that_the_present_policy_takes_less_often_count_less_and_others_
     batch, logits, values = fragment_rows(), random_tensor(S, L, 3), random_tensor(S, L, seed=1)
     logp = Categorical(logits).log_prob(batch["actions"])
     gradients = []
-    for older in (0.0, 1.0, -1.0):  # the log-probability under the older policy, relative to the present one
+    for older in (0.0, 1.0, -1.0):  # the log-probability under the older policy, relative to the current one
         batch["logp"] = logp + older
         gradients.append(impala_gradients(batch, logits, values, gamma=0.0)[1])
     torch.testing.assert_close(gradients[1], np.exp(-1) * gradients[0])

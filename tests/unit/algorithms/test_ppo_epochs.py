@@ -109,7 +109,7 @@ def test_with_the_parameters_that_acted_nothing_changes(algorithm: str, env: Any
     made = SHOWN[algorithm](**{**SMALL, **settings})
     with Training(env, made, seed=1) as training:
         if algorithm == "ippo":
-            training.step()  # before it, there is nothing to normalize by
+            training.step()  # before this step, there are no statistics to normalize by
         trainee, fragment = taken(training, algorithm)
         batch = with_advantages(fragment)
         again = RecomputedAdvantages(batch, OPERATORS, arranged)(trainee.learner.evaluate)

@@ -141,7 +141,7 @@ def test_two_learners_on_halves_of_each_minibatch_are_one_on_the_whole(
 ) -> None:
     algorithm = algorithm_class(family.algorithm)
     with Training(family.env, algorithm(algorithm.Config.parse({**SMALL, **family.config})), seed=3) as training:
-        training.update_executor = "eager"  # C kernels read minibatches by themselves, which `steps_of` would not see
+        training.update_executor = "eager"  # C kernels read minibatches themselves, which `steps_of` would not see
         steps = steps_of(training, monkeypatch, 6)
         factory = training.running.trainee.learner_factory
         assert isinstance(factory, AlgorithmLearnerFactory)

@@ -139,7 +139,7 @@ def test_an_evaluation_of_a_world_tells_what_agents_and_episodes_cost() -> None:
     with rlrun.Training(world("parallel"), rlrun.PPO(**ALONE), seed=100) as training:
         found = training.evaluate(3, actions="sampled")
     own = found.policies["default"]
-    assert own.columns == {"cost": own.returns}  # each pays what it costs
+    assert own.columns == {"cost": own.returns}  # each step pays what it costs
     assert found.columns == {"cost": found.returns}
     assert len(own.returns) == 6
     assert found.to_dict()["policies"]["default"]["columns"] == own.columns

@@ -86,7 +86,7 @@ def test_each_env_of_a_spec_is_checked_once_and_a_slow_check_says_nothing_as_jso
     data = json.loads(done.stdout)["envs"]
     assert [one["env"]["id"] for one in data] == ["CartPole-v1", "Pendulum-v1"]
     notes = [one["topic"] for one in data[1]["findings"] if one["verdict"] != "ok"]
-    assert notes == ["episodes"]  # none of the pendulum's ends within 50 steps
+    assert notes == ["episodes"]  # no episode of the pendulum ends within 50 steps
 
 
 def test_something_wrong_ends_with_exit_code_6(monkeypatch: pytest.MonkeyPatch) -> None:

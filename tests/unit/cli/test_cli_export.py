@@ -52,7 +52,7 @@ def test_an_exported_file_acts_in_a_program_that_has_onnxruntime_alone(saved: Pa
     assert found["file"] == str(file)
     assert found["inputs"]["state_in"] == {"dtype": "float32", "shape": [12]}
     assert found["outputs"]["action"] == {"dtype": "float32", "shape": [1]}
-    # Pendulum's episodes take 200 steps: each of the seven slots begins a second one halfway.
+    # Pendulum's episodes take 200 steps, so each of the seven slots begins a second one halfway.
     assert found["compared"]["observations"] == 7 * 143
     assert found["compared"]["episodes"] == 14
     with Training.restore(saved / "lstm", for_training=False) as training:

@@ -288,7 +288,7 @@ run()
     assert (done.returncode, done.stdout[:6]) == (0, "rlrun ")
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])  # the latter is click's at a question
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])  # click raises the latter at a prompt
 def test_an_interrupt_ends_with_130(error: BaseException) -> None:
     assert run_raising(error) == (130, "before\n", "\nInterrupted.\n")
 

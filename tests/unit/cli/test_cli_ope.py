@@ -66,7 +66,7 @@ def test_a_checkpoint_is_judged_by_all_estimators(
     estimates = {row["estimator"]: row for row in found["estimates"]}
     assert len(estimates) == 8
     first = estimates["importance sampling"]
-    # A new policy draws its actions nearly uniformly, as the behavior policy did.
+    # A new policy draws its actions almost uniformly, as the behavior policy did.
     assert first["value"] == pytest.approx(0.5 * (1 - 0.9**STEPS) / 0.1, abs=0.6)
     assert first["ci95"][0] < first["value"] < first["ci95"][1]
     assert first["effective_size"] == pytest.approx(20, abs=1)

@@ -239,7 +239,7 @@ def test_the_trace_has_a_track_for_each_operator_and_worker() -> None:
         ("env_step", 2, 2, 5.0, 1.0),
         ("inference", 2, 2, 6.0, 1.0),
         ("sgd", 2, 2, 7.0, 0.5),
-        # on another machine's clock: placed as if its fastest fragment, the first, had arrived when it was done
+        # from another machine's clock: placed as if its fastest fragment, the first one, had arrived when it was done
         ("fragment", 2, 3, 1.0, 2.0),
         ("env_step", 2, 3, 1.0, 2.0),
         ("fragment", 2, 3, 4.0, 2.0),
@@ -275,7 +275,7 @@ def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path, w
     data = json.loads(done.stdout)
     assert [operator["path"] for operator in data["operators"]] == PLANNED
     assert data["seconds"] >= 0.5
-    assert data["env_steps"] == pytest.approx(64 * data["iterations"], rel=0.1)  # but for rows that begin an episode
+    assert data["env_steps"] == pytest.approx(64 * data["iterations"], rel=0.1)  # except rows that begin an episode
     assert data["learner"]["sgd_steps"] == 4 * data["iterations"] > 0
     assert (data["learner_wait_share"], data["policy_lag_mean"], data["policy_lag_max"]) == (0, 0, 0)
     assert not data["interrupted"]

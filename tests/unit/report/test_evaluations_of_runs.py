@@ -54,4 +54,4 @@ def test_evaluations_in_another_env_are_found_if_less_than_half_of_the_gain_is_l
     assert "kwargs" in finding.found
     assert elsewhere(110.0, other) == []
     assert elsewhere(109.0, None) == elsewhere(109.0, {"id": "CartPole-v1", "kwargs": {}}) == []
-    assert elsewhere(10.0, other, end=25.0) == []  # it has learned nothing that could be lost
+    assert elsewhere(10.0, other, end=25.0) == []  # it has learned nothing that it could lose

@@ -83,7 +83,7 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     assert wording("100.0") in page.splitlines()
     assert (tmp_path / "b.yaml").read_text() == wording("episode_return_mean", "regression_floor", "90")
     assert (tmp_path / "a.yaml").read_text() == wording("episode_return_mean", "regression_floor", "90")
-    assert results.key_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
+    assert results.key_of(tmp_path / "a.yaml") == before  # a published floor requires no new run
 
 
 def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
@@ -128,7 +128,7 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
     before = results.read_records()
     monkeypatch.setattr(results, "described_commit", lambda: "c2")
 
-    (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")  # and no number with it
+    (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")  # changes the code, but no number
     assert results.recorded(spec, results.key_of(spec)) == []
     assert results.train([spec], seeds=2) == 0
     key = results.key_of(spec)
@@ -137,7 +137,7 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
         found["seed"]: found["value"] for found in before
     }
 
-    lines = [{**found, "value": found["value"] + 1.0} for found in before]  # as another code made them
+    lines = [{**found, "value": found["value"] + 1.0} for found in before]  # as if different code had produced them
     (tmp_path / "learning.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
     assert results.train([spec], seeds=2) == 0
     assert [found["commit"] for found in results.recorded(spec, key)] == ["c2", "c2"]

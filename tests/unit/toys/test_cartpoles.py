@@ -40,7 +40,7 @@ def test_every_pole_is_gymnasiums_cartpole_until_it_falls(seed: int) -> None:
     while living:
         assert not ended
         assert set(shown) == living
-        actions = {  # pole_0 is balanced until it is truncated, the others fall
+        actions = {  # pole_0 is balanced until it is truncated; the others fall
             agent: balancing(shown[agent]) if agent == "pole_0" else int(generator.integers(2))
             for agent in sorted(living)
         }

@@ -189,4 +189,4 @@ def test_two_policies_have_a_slot_for_whoever_is_born() -> None:
         ended += int(rows.ended.sum())
         assert begun - over == int(prey.living.sum())
     assert ended >= 4
-    assert begun > 16 + 8 * ended  # more than begin the episodes
+    assert begun > 16 + 8 * ended  # more than at the starts of episodes

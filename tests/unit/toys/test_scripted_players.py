@@ -133,7 +133,7 @@ def test_a_one_ply_player_blocks_if_it_must_in_every_direction() -> None:
     diagonal = [*EMPTY, ".......", "..xo...", ".xox...", "xoox..."]
     assert player(connect_four(diagonal)) == 3
     assert player(connect_four([row[::-1] for row in diagonal])) == 3
-    assert player(shown(["....", "xx.x", "o...", "o..."])) == 6  # of Hex: the other connects left and right
+    assert player(shown(["....", "xx.x", "o...", "o..."])) == 6  # Hex: the other player connects left and right
 
 
 def test_a_one_ply_player_beats_a_random_one() -> None:
@@ -142,7 +142,7 @@ def test_a_one_ply_player_beats_a_random_one() -> None:
 
 def test_tree_search_is_better_with_more_simulations() -> None:
     replies = [TreeSearch(seed, 1000)(shown(["x..", "...", "..."])) for seed in range(2)]
-    assert replies == [4, 4]  # any other one loses
+    assert replies == [4, 4]  # any other reply loses
     assert sum(points(ConnectFour(), TreeSearch(0, 100), TreeSearch(1, 4), 2)) >= 3.0
 
 

@@ -28,7 +28,7 @@ def minibatch() -> SampleBatch:
     state = GAME.play(GAME.play(GAME.first(1), np.array([1])), np.array([6]))
     seen = GAME.observe(np.repeat(state, 200, axis=0))
     visits = np.zeros((200, 1, 9), np.float32)
-    visits[..., 2] = 1  # beside the first piece, far from the second
+    visits[..., 2] = 1  # next to the first piece, far from the second
     return SampleBatch(
         obs={OBSERVATION: seen[OBSERVATION][:, None], ACTION_MASK: seen[ACTION_MASK][:, None] != 0}, visits=visits
     )
@@ -124,7 +124,7 @@ def test_the_bar_is_a_percentile_of_the_newest_returns() -> None:
     nothing = np.full((3, 1), np.nan, np.float32)
     assert set(raised(SampleBatch(returns=nothing, valid=np.ones((3, 1))))) == {"valid"}
     assert trainee.filters.moments == {}
-    for returned in (9.0, 1.0, 2.0, 3.0, 4.0):  # the first one is not among the newest four
+    for returned in (9.0, 1.0, 2.0, 3.0, 4.0):  # the first return is not among the newest four
         raised(SampleBatch(returns=np.array([[np.nan], [returned]], np.float32)))
     assert trainee.filters.moments[BAR].mean == raised.metrics()["ranked/bar"] == 3.25
     again = RaiseBar(trainee, percentile=75, newest=4)

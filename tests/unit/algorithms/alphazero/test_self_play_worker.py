@@ -152,11 +152,11 @@ def test_games_of_one_player_are_won_by_a_return_that_reaches_the_bar() -> None:
         ends = np.flatnonzero(np.isfinite(returns))
         assert returns[ends].tolist() == [own.episode_return for own in rollout.agent_episodes["default"]]
         lengths = np.diff(np.append(-1, ends))
-        assert lengths.tolist() == returns[ends].tolist()  # the pole pays its steps
+        assert lengths.tolist() == returns[ends].tolist()  # each step returns 1
         assert batch[OUTCOMES][:, 0].tolist() == np.repeat(np.where(returns[ends] >= 11.5, 1, -1), lengths).tolist()
         begins = batch["obs"][np.append(0, ends[:-1] + 1), 0] if len(ends) else batch["obs"][:0, 0]
         seen += begins[:, 0].tolist()
-    assert len(set(seen)) == len(seen) > 10  # each begins elsewhere
+    assert len(set(seen)) == len(seen) > 10  # each episode begins in a different state
 
 
 def test_games_of_one_player_go_on_exactly_from_where_they_were() -> None:

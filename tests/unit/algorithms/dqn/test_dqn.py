@@ -217,7 +217,7 @@ def test_gradients_for_another_learner_are_noisy_too():
     with Training("CartPole-v1", DQN(**SMALL, **RAINBOW), seed=1) as training:
         training.start()
         learner = training.running.trainee.learner
-        size = learner.policy.parameters.range_under("sigmas.")[0]  # the standard deviations stand behind the means
+        size = learner.policy.parameters.range_under("sigmas.")[0]  # the standard deviations come after the means
         rows = np.ones((4, 1), np.float32)
         batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
         batch.update(next_obs=batch["obs"], discounts=rows, weights=rows, valid=np.ones((4, 1), bool))
@@ -317,7 +317,7 @@ def test_next_actions_are_chosen_at_midpoints_and_valued_at_drawn_fractions():
     best = policy.outputs(views, SampleBatch()).target_values(observations).argmax(-1)
     _, following = algorithm._rewards_and_returns(networks, batch)
     torch.testing.assert_close(following, at_drawn[torch.arange(rows), 0, best[:, 0]][:, None])
-    assert (at_drawn.mean(-1).argmax(-1) != best).any()  # which the fractions of the target would have chosen
+    assert (at_drawn.mean(-1).argmax(-1) != best).any()  # the drawn fractions would have chosen other actions
 
 
 def test_a_certain_action_next_to_a_noisy_one_gives_the_target_that_it_is_worth():

@@ -129,7 +129,7 @@ def test_the_range_of_returns_moves_by_a_hundredth_of_the_way_and_is_descended_b
         learner.step(sequences(learner), scheduled=SCHEDULED)
     low, high = learner.flat()[slot.offset : slot.offset + 2]
     assert low < high
-    near = rounding_error(2 * 4)  # roundings of each end, and of their difference
+    near = rounding_error(2 * 4)  # rounding of each end, and of their difference
     assert learner.last_statistics()["actor/return_range"] == pytest.approx(high - low, rel=near)
 
 
@@ -145,10 +145,10 @@ def test_the_actors_loss_weighs_steps_by_the_chance_of_reaching_them_and_scales_
     flat = torch.from_numpy(drawn.normal(scale=0.2, size=policy.parameters.size).astype(np.float32))
     views = policy.parameters.views(flat)
     views["return_range"].copy_(torch.tensor([0.0, range_before]))
-    for head in ("world_model.reward", "critic"):  # rewards and values of about 0: the bins beside it are at 2.8
+    for head in ("world_model.reward", "critic"):  # rewards and values near 0: the neighboring bins are at 2.8
         views[f"{head}.output.bias"].copy_(-3.0 * torch.arange(-15.0, 16.0).square())
     batch = sequences(learner, rows=2, length=3)
-    batch["discounts"][0, 1] = 0.0  # nothing is imagined from the observation behind it
+    batch["discounts"][0, 1] = 0.0  # nothing is imagined from the observation after it
     batch |= policy.draws(drawn, 2, 3)
     batch = batch.map(torch.from_numpy)
     outputs = policy.outputs(views, batch)
@@ -321,7 +321,7 @@ def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None
     asked["actions"][:, :2] = [[1, 2], [0, 2], [1, 0], [2, 0]]
     asked["latent_noise"] = drawn.random((4, 7, 4), np.float32)
     found = learner.evaluate(imagined_rewards, asked)
-    # Down and right is the goal; right is a hole, from which nothing is asked.
+    # Down and then right is the goal. Right is a hole, after which nothing is checked.
     np.testing.assert_allclose(found["rewards"][:3], [[0, 1], [0, 0], [0, 0]], atol=0.05)
     np.testing.assert_allclose(found["continues"][:3], [[1, 0], [1, 0], [1, 1]], atol=0.05)
     assert found["continues"][3, 0] < 0.05

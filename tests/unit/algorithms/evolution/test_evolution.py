@@ -136,7 +136,7 @@ def test_the_first_step_of_es_goes_by_the_learning_rate_to_where_ranks_say() -> 
     direction = sum(
         (up - down) * perturbation(trainee.seed, 2, pair, len(before)) for pair, (up, down) in enumerate(ranks)
     )
-    # Adam's first step is lr in each number, in the direction of the gradient.
+    # Adam's first step moves each number by lr in the direction of the gradient.
     np.testing.assert_allclose(trainee.learner.flat() - before, 0.01 * np.sign(direction), atol=1e-5)
     training.close()
 
@@ -212,7 +212,7 @@ def test_settings_of_losses_are_refused_with_the_reason(wording) -> None:
 
 
 def test_numbers_of_step_infos_are_summed_up_by_episode() -> None:
-    # On a ring of one cell a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
+    # On a ring of one cell, a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
     env = {"id": "rlrun.toys:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
     with rlrun.Training(
         env, rlrun.ES(num_pairs=4, num_envs_per_worker=3, min_env_steps_per_iteration=0), seed=3

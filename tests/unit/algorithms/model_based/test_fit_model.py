@@ -20,7 +20,7 @@ from tests.rounding import rounding_error
 
 Make = Callable[..., rlrun.Training]
 
-# Actions of the env are twice those of the policy, as Pendulum's bounds are 2.
+# Actions of the env are twice those of the policy, because Pendulum's bounds are 2.
 STATE = np.array([[0.9, 0.2, 0.0], [-0.1, 0.8, 0.3], [0.0, 0.1, 0.7]])
 CONTROL = np.array([0.5, -0.4, 1.0])
 NOISE = 0.1

@@ -23,7 +23,7 @@ def test_importance_terms_are_subtracted_so_the_soft_maximum_is_the_log_of_an_in
     _, outputs, named, _, batch, row = made(CQL(model=ONE_LAYER, num_sampled_actions=4000), BOX, rows=3)
     for name, view in outputs.networks.views.items():
         if name.startswith("actor."):
-            view.mul_(0.1)  # its actions are drawn from all over the Box
+            view.mul_(0.1)  # so that its actions spread over the whole Box
     found = outputs.soft_maximum(batch)[..., 0].detach().numpy()
     for c, values in enumerate(found):
         # Q(s, a) is linear in a: the integral over [-1, 1]^2 of exp(Q) is a product of 2 sinh(w) / w.
@@ -131,5 +131,5 @@ def test_on_a_small_mdp_the_gradient_vanishes_at_the_exact_conservative_values()
     loss = algorithm.critics_loss(policy.outputs(trained, batch, views), batch, {}).total
     (gradient,) = torch.autograd.grad(loss, flat)
     assert gradient.abs().max() < 1e-5
-    with torch.no_grad():  # they are not those of Q-learning, and lie below these where the data shows an action less
+    with torch.no_grad():  # they are lower than those of Q-learning where the data shows an action less often
         assert (exact < mdp.optimal_q(GAMMA) - 0.1).any()

@@ -52,7 +52,7 @@ def fragments_of(lengths, cut, fragments):
 
 def test_an_episode_that_ends_for_good_and_by_its_limit_at_once_is_not_bootstrapped():
     item = next(fragments_of([[2], [2], [2]], [[True], [True], [False]], 1))
-    item["terminateds"][1, 0] = True  # beside the truncation
+    item["terminateds"][1, 0] = True  # in addition to the truncation
     batch = CompleteEpisodes(0.5, use_baseline=True)(item)
     assert batch["value_targets"].tolist() == [[2.0, 2.0, 2.0 + 0.25 * 200, 2.0 + 0.5 * 200, 2.0, 2.0]]
 

@@ -50,9 +50,9 @@ def rows_of_sequences(seed: int = 0) -> SampleBatch:
     valid = torch.ones(ROWS, LENGTH, dtype=torch.bool)
     valid[1, 2] = False
     steps = torch.full((ROWS, LENGTH), N_STEP)
-    steps[1, 1] = 1  # the episode was cut off there
+    steps[1, 1] = 1  # the episode was truncated there
     discounts = 0.9 ** steps.float()
-    discounts[2, LENGTH - 1] = 0.0  # it ended for good there
+    discounts[2, LENGTH - 1] = 0.0  # it terminated there
     return SampleBatch(
         obs=torch.randn(ROWS, span, 2, generator=drawn),
         episode_starts=starts,

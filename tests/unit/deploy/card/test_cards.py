@@ -219,7 +219,7 @@ def test_an_earlier_card_is_replaced_and_files_of_others_stay(runs: Path, card: 
 def test_a_secret_or_a_path_of_this_machine_is_in_no_card(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
-    monkeypatch.setenv("MY_TOKEN", "CartPole-v1")  # which the README names
+    monkeypatch.setenv("MY_TOKEN", "CartPole-v1")  # the README names this value
     refused = written(runs, "poles", tmp_path / "card")
     assert refused.exit_code == 2
     assert wording("MY_TOKEN") in refused.stderr.splitlines()

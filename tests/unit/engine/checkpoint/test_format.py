@@ -129,7 +129,7 @@ def test_tensors_come_back_writable_and_in_c_order_however_they_lay(tmp_path: Pa
 
 
 def test_an_array_that_safetensors_does_not_know_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    # The reason is in the words of safetensors, which differ from version to version.
+    # The reason comes from safetensors, whose wording differs between versions.
     with pytest.raises(CheckpointError, match=r"^policies/p: .*complex128"):
         write_checkpoint(tmp_path / "c", Content({}, {}, {"policies/p": {"x": np.zeros(2, complex)}}))
     assert list(tmp_path.iterdir()) == []

@@ -144,7 +144,7 @@ def test_who_finds_a_copy_under_way_waits_for_it_and_uses_it(tmp_path: Path, cac
     assert found is not None
     folder, rows = cache / found.digest, []
     waits = threading.Thread(target=lambda: rows.append(found.rows(np.array([3]))))
-    with alone_with(folder):  # as another process that copies
+    with alone_with(folder):  # like another process that is copying
         waits.start()
         folder.mkdir(exist_ok=True)
         (tmp_path / "set" / "000000.arrow").rename(folder / "000000.arrow")

@@ -437,7 +437,7 @@ def test_an_env_with_state_across_episodes_is_not_restored(wrapper: Any, length:
 
     vector, actions = made(), np.zeros(2, np.int64)
     observations, returns = vector.reset(), np.zeros(2)
-    for _ in range(4 + length):  # the fourth one begins the second episodes
+    for _ in range(4 + length):  # the fourth step begins the second episodes
         observations, rewards, *_ = vector.step(actions)
         returns = returns + rewards if vector.places()[0].length else np.zeros(2)
     places = [replace(place, episode_return=own) for place, own in zip(vector.places(), returns, strict=True)]

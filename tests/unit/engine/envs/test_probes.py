@@ -160,7 +160,7 @@ def test_values_beyond_which_actions_are_clipped_are_told(monkeypatch: pytest.Mo
 
 def test_an_action_with_an_effect_that_shows_late_is_late_by_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert probed(monkeypatch, "late").effects.delay == 1
-    assert probed(monkeypatch, "no velocity").effects.delay == 1  # the velocity changes first, and is not shown
+    assert probed(monkeypatch, "no velocity").effects.delay == 1  # the velocity changes first, but it is not shown
 
 
 def test_rewards_that_never_differ_have_a_gap_of_a_whole_episode(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_the_env_slot_and_its_episode_are_noted_while_it_is_reset_or_stepped_and
     assert stepped_env(tmp_path) is None
     env.reset()
     assert stepped_env(tmp_path) is None
-    for _ in range(3):  # two steps, and the reset behind an episode's end
+    for _ in range(3):  # two steps, and the reset after an episode's end
         env.step(np.zeros(2, np.int64))
         assert stepped_env(tmp_path) is None
     first, second = [noted(0, 0), noted(1, 0)], [noted(0, 1), noted(1, 1)]

@@ -175,7 +175,7 @@ def slips(cell: int, action: int) -> tuple[int, int]:
 
 def best_probability() -> float:
     """Returns how likely a, then b, and never c can be had from the first cell, by value iteration on the product."""
-    values = np.zeros((2, 6))  # by whether a was visited
+    values = np.zeros((2, 6))  # indexed by whether a was visited
     for _ in range(200):
         updated = np.zeros_like(values)
         for was_at_a in (0, 1):
@@ -240,7 +240,7 @@ def test_a_given_policy_is_judged_by_its_own_actions() -> None:
     down_at_once = np.full(len(model.env_states), 2)
     assert model.satisfaction(down_at_once) == 0.0
     right_then_down = np.where(np.isin(model.env_states, (2, 5)), 2, 0)
-    assert model.satisfaction(right_then_down) == pytest.approx(0.64)  # after a slip it stays below a
+    assert model.satisfaction(right_then_down) == pytest.approx(0.64)  # after a slip, the policy stays below a
 
 
 def test_all_sets_have_to_be_visited_in_each_round() -> None:
@@ -257,7 +257,7 @@ def test_all_sets_have_to_be_visited_in_each_round() -> None:
     labels["kwargs"] = {"labels": {"one": [1]}}
     task["kwargs"] = {"automaton": both, "rounds": 2}
     env = {"id": f"{__name__}:Coin", "max_episode_steps": 4, "wrappers": [labels, task]}
-    # Four tosses satisfy two rounds where each pair of tosses differs.
+    # Four tosses satisfy two rounds if the tosses of each pair differ.
     assert task_model(EnvConfig.parse(env)).satisfaction() == pytest.approx(0.25)
 
 

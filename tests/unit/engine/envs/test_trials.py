@@ -133,7 +133,7 @@ def test_values_are_those_of_the_mdp_that_was_seen_in_the_trial() -> None:
     shown = [env.step(1)[0], env.step(0)[0]]  # out, and the next episode begins in state 1
     assert shown[0]["done"] == 1
     assert [one["value"].tolist() for one in shown] == [[0.5], [0.5]]
-    # The untried action earns nothing, and then half of the mean of both states' values, 0.5 and 1.
+    # The untried action earns nothing at first, and then half of the mean of both states' values, 0.5 and 1.
     assert shown[0]["advantages"].tolist() == pytest.approx([0.375 - 0.5, 0])
     assert shown[1]["advantages"].tolist() == pytest.approx([0.25 - 0.5, 0])
     np.testing.assert_allclose(shown[1]["visits"], np.log([2, 2]), rtol=1e-6)

@@ -72,11 +72,11 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         directory = tmp_path_factory.mktemp("cache")
         patch.setenv("RLRUN_CACHE", str(directory))
-        # Most of the time goes into optimizing the code around the kernels, whose numbers stay the same without.
+        # Optimizing the code around the kernels takes most of the time and does not change any results.
         patch.setattr("torch._inductor.config.aot_inductor.compile_wrapper_opt_level", "O0")
-        # The processor says which vector instructions it has: torch would compile a program for each of them as well.
+        # The processor reports its vector instructions. Torch would also compile a program to test each of them.
         patch.setattr("torch._inductor.config.cpp.vec_isa_ok", True)
-        # It would compile torch's headers beforehand, which pays from the third program on.
+        # Precompiling torch's headers only pays off from the third program on.
         patch.setattr("torch._inductor.config.aot_inductor.precompile_headers", False)
         yield directory
 
@@ -306,7 +306,7 @@ def test_code_outside_of_rlrun_is_not_taken_for_a_graph_of_numpy_calls() -> None
     objectives = [Objective("loss", loss_that_looks_at_values)]
     eager, numpy = (learner_for(objectives=objectives, update_executor=each) for each in ("eager", "numpy"))
     np.testing.assert_array_equal(learn(eager, nested_batch(64)), learn(numpy, nested_batch(64)))
-    assert len(calls) == 8 + 1  # the trace comes as far as the look at a value
+    assert len(calls) == 8 + 1  # tracing stops where a value is read
 
 
 class NoisyPolicy(ActorCriticPolicy):

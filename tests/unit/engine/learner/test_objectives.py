@@ -90,8 +90,8 @@ def step(learner, x=(1.0, 2.0, 6.0), valid=None, **more):
 
 
 SCHEDULED = {"lr": 0.1}
-# The mean of x is 3, that of its square 41 / 3. The model falls by 0.1 * 3; what it carries was made before that, and
-# has a mean of 2 * 2 * 3, by a tenth of which the actor falls.
+# The mean of x is 3, and the mean of its square is 41 / 3. The model falls by 0.1 * 3. What it carries is computed
+# before that step and has a mean of 2 * 2 * 3, and the actor falls by a tenth of this mean.
 AFTER_ONE_STEP = [2 - 0.3, 3 - 1.2, 0.5 * 10 + 0.5 * 3, 0.5 * 20 + 0.5 * 41 / 3]
 
 
@@ -202,7 +202,7 @@ def test_every_objective_counts_the_minibatches_that_are_for_it():
     for names in (("model",), None, ("actor",), None, ("model",), ["actor"], ("actor", "model")):
         notes.append("|")
         step(learner, objectives=names)
-    # The actor is asked at the 2nd, 3rd, 4th, 6th and 7th step, and due at every other of these.
+    # The actor's turn comes at the 2nd, 3rd, 4th, 6th and 7th step, and it takes every other one of these.
     assert "".join(note[0] for note in notes) == "|m|ma||ma|m||ma"
     assert (learner.sgd_steps, learner.weights_version) == (7, 7)
     assert learner.optimizer_state()["actor/steps"] == 3
@@ -235,7 +235,7 @@ def test_an_objective_without_a_loss_takes_gradients_from_elsewhere(wording):
     before = learner.flat()
     for _ in range(2):
         learner.apply_gradients(np.array([5.0, 1.0], np.float32), {"evolution": ()}, scheduled=SCHEDULED)
-    # Clipped to 1; the second step has half of the first behind it.
+    # Clipped to 1; momentum adds half of the first step to the second.
     np.testing.assert_allclose(
         learner.flat() - before, [0, -0.1 * 1 - 0.1 * 1.5, 0, 0], atol=rounding_error(2, size=3.0)
     )

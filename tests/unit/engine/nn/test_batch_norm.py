@@ -47,7 +47,7 @@ def test_a_minibatch_is_normalised_by_itself_and_moves_the_running_statistics() 
     torch.testing.assert_close(moved["net.0.mean"], 0.01 * ROWS.mean(0))
     torch.testing.assert_close(moved["net.0.variance"], 0.99 + 0.01 * variance)
     assert moved["net.0.steps"].tolist() == [1]
-    assert layer.steps.tolist() == [0]  # nobody but a loss's `assign` changes parameters
+    assert layer.steps.tolist() == [0]  # only a loss's `assign` changes parameters
 
 
 def test_running_statistics_normalise_where_no_loss_asks_for_a_minibatch_s() -> None:

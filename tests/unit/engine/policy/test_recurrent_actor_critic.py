@@ -130,7 +130,7 @@ def assert_the_learner_agrees(policy: ActorCriticPolicy, batch: SampleBatch, len
 def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: bool, length: int) -> None:
     policy = policy_of(core, shared)
     behavior = acting(policy)
-    for seed in range(2):  # the second fragment goes on in the middle of episodes
+    for seed in range(2):  # the second fragment starts in the middle of episodes
         seen = world(seed=seed)
         if seed:
             seen["starts"][0] = False
@@ -171,7 +171,7 @@ def test_rows_of_whole_fragments_give_what_was_acted_with_and_the_values_of_fina
         near = {"atol": NEAR, "rtol": NEAR}
         torch.testing.assert_close(found.distribution.outputs[where], rows["network_outputs"][where], **near)
         behind = np.zeros((8, SLOTS), np.bool_)
-        behind[1:] = batch["valid"]  # the observation behind a step closes it
+        behind[1:] = batch["valid"]  # the observation after a step closes it
         where = torch.from_numpy(behind.T.copy())
         torch.testing.assert_close(found.values[where], torch.from_numpy(batch["values"].T.copy())[where], **near)
 

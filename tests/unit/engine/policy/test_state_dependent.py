@@ -132,7 +132,7 @@ def test_a_soft_actor_s_outputs_are_the_learner_s_and_its_actions_are_within_the
     np.testing.assert_allclose(behavior.outputs(observations[2]), outputs[2], atol=NEAR)
     actions = collected(behavior, observations)["actions"]
     assert np.abs(actions).max() <= 1
-    # The learner draws actions of the same distribution from noise of its own.
+    # The learner draws actions from the same distribution, with its own noise.
     drawn, _ = SquashedGaussian(outputs[0]).sample_and_log_prob(torch.randn(3, 2))
     assert drawn.shape == actions[0].shape
 

@@ -129,6 +129,6 @@ def test_sequences_hold_the_masks_of_their_observations() -> None:
             0, SampleBatch(fragment, state=np.zeros((*slots, 4), np.float32), episode_starts=np.zeros(slots, np.bool_))
         )
     batch = replay.sample(50, 0)
-    own = {key: part[:, 2:8][batch["valid"]] for key, part in batch["obs"].items()}  # behind the burn-in
+    own = {key: part[:, 2:8][batch["valid"]] for key, part in batch["obs"].items()}  # after the burn-in
     assert_masks_are_the_grid_s(own)
     assert own["action_mask"].any(-1).all()

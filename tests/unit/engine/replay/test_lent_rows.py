@@ -69,7 +69,7 @@ def test_lent_rows_are_stored_as_copied_ones_around_the_ring_and_after_a_resume(
         if lending.num_ready:
             ours, theirs = lending.sample(16, 0), copying.sample(16, 0)
             assert all(ours[name].tobytes() == theirs[name].tobytes() for name in theirs)
-    assert num_lent >= 20  # not the first fragments of a ring and of a resumed one, nor those that wrap
+    assert num_lent >= 20  # excludes the first fragments of a ring and of a resumed one, and fragments that wrap
 
 
 def test_steps_in_lent_rows_are_not_drawn_before_they_are_stored() -> None:

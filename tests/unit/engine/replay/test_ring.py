@@ -138,7 +138,7 @@ def test_what_is_drawn_is_what_happened(
         assert batch["rewards"][i, 0] == np.float32(step["reward"])
         assert batch["discounts"][i, 0] == np.float32(step["discount"])
     assert len(set(found)) == len(found) == ring.ready.number == len(ready)
-    # Nothing is missing but what was overwritten, which is what is older than a worker's rows.
+    # Only what was overwritten is missing, which is older than a worker's rows.
     for of_lane in streams:
         for column in range(columns):
             history = [step for stream in of_lane for step in [*stream.history[column], None]][:-1]

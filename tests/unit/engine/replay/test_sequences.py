@@ -106,7 +106,8 @@ def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_
     found = replay.gather(np.flatnonzero(replay._ready))
     firsts = set()
     for s, state in enumerate(found["state"]):
-        # An episode's final observation is there only behind the episode's last step, and the second row then a step's.
+        # A final observation is kept only after its episode's last step. Otherwise its row is zero, and the next row is
+        # a step.
         worker, t, column = where[found["obs"][s, 0 if found["obs"][s, 0].any() else 1].tobytes()]
         rows = streams[worker].rows
         t -= not found["obs"][s, 0].any()

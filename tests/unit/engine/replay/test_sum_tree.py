@@ -40,7 +40,7 @@ def test_sums_do_not_depend_on_how_numbers_came_to_be(size: int, seed: int) -> N
     for _ in range(20):
         indices, values = rng.integers(0, size, 40), rng.lognormal(0.0, 5.0, 40)
         tree.set(indices, values)
-        for index, value in zip(indices, values, strict=True):  # the last of an index's values stays
+        for index, value in zip(indices, values, strict=True):  # the last value of an index wins
             expected[index] = value
     at_once.set_all(expected)
     assert tree.values.tolist() == at_once.values.tolist() == expected.tolist()
@@ -58,7 +58,7 @@ def test_a_zero_is_never_drawn(size: int, seed: int) -> None:
     values[size // 2] = 0.1
     tree = SumTree(size)
     tree.set_all(values)
-    # The fractions at which one number's share ends and the next begins, and their neighbours.
+    # The fractions at which one number's share ends and the next begins, and their neighbors.
     edges = np.unique((values[::-1].cumsum() / tree.total)[:-1])[-1000:]
     fractions = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, 1.0)]).clip(0, np.nextafter(1, 0))
     assert (tree.values[tree.draw(fractions)] > 0.0).all()

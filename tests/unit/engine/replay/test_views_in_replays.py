@@ -82,7 +82,7 @@ def test_fragments_of_a_worker_that_was_made_anew_see_nothing_of_what_was_there_
     replay = ReplayBuffer(ReplayConfig(capacity=CAPACITY), num_workers=1, n_step=1, gamma=0.9, seed=0)
     late = fragments_of(policy, LENGTH, 6)
     expected = seen_in(late)
-    for batch in [*late[:3], late[5]]:  # the last one begins in the middle of episodes that the replay does not hold
+    for batch in [*late[:3], late[5]]:  # the last one begins in mid-episode, and the replay lacks what came before
         replay.add(0, batch)
     for _ in range(5):
         drawn = replay.sample(64, 0)

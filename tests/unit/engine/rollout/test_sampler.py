@@ -132,7 +132,7 @@ def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment(mon
     workers = RemoteWorkers(*make.args[1:], (1, 2), send_places=True, **limits)
     actors: Any = workers._actors
     workers.order(orders)
-    for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is made anew, and counts once
+    for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is restarted, and counts once
         actors.dies = dies
         for worker in (1, 2):
             workers.request(worker)

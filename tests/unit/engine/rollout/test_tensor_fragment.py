@@ -95,7 +95,7 @@ def test_recorded_steps_write_the_bits_of_eager_ones(
     monkeypatch.setattr(tensor_worker, "CapturedFunction", Recorded)
     monkeypatch.setattr(Recorded, "made", 0)
     check(training(small(compile=False, **settings), **env))
-    assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # again with the first statistics
+    assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # once more with the first statistics
 
 
 def test_recorded_steps_with_continuous_actions_write_the_bits_of_eager_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_a_training_by_recorded_updates_and_steps_has_the_bits_of_an_eager_one(m
     by_graphs = training(algorithm)
     for _ in range(3):
         by_graphs.step()
-    assert Recorded.made == 4  # the policy's decisions without and with statistics, results of steps, updates
+    assert Recorded.made == 4  # the policy's decisions without and with statistics, results of steps, and updates
     assert np.array_equal(eager.running.trainee.learner.flat(), by_graphs.running.trainee.learner.flat())
 
 

@@ -108,7 +108,7 @@ def by_hand(batches: list[SampleBatch]) -> dict[str, np.ndarray]:
     """Returns the views of all rows but the last, walking each slot's stream with a list for each episode."""
     joined = {name: np.concatenate([own[name] for own in batches]) for name in ("actions", "valid")}
     obs = np.concatenate([own["obs"][:-1] for own in batches])
-    rewards = np.concatenate([own["prev_rewards"][1:] for own in batches])  # those that the env gave, unclipped
+    rewards = np.concatenate([own["prev_rewards"][1:] for own in batches])  # the rewards that the env gave, unclipped
     length, slots = joined["valid"].shape
     seen = {
         VIEW_FRAMES: np.zeros((length, slots, 4, 2), np.float32),
@@ -187,7 +187,7 @@ def test_what_acted_is_what_is_learned_from(env: type[ShortEpisodes], core: str 
             found = outputs.distribution.log_prob(columns["actions"])[valid]
             torch.testing.assert_close(found, columns["logp"][valid], rtol=NEAR, atol=NEAR)
             torch.testing.assert_close(outputs.values[valid], columns["values"][valid], rtol=NEAR, atol=NEAR)
-            if whole:  # the observation behind a step closes it, a final one too
+            if whole:  # the observation after a step closes it, even a final one
                 behind = torch.zeros_like(valid)
                 behind[:, 1:] = valid[:, :-1]
                 values = torch.from_numpy(batch["values"].T.copy())

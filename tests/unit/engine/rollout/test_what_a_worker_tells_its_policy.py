@@ -111,7 +111,7 @@ def test_a_policy_is_told_with_the_first_observation_of_every_episode_that_it_is
     expected, begins = np.zeros_like(ages), np.ones(2, bool)
     for t in range(len(ages)):
         expected[t] = np.where(begins, 0, expected[t - 1] + 1)
-        begins = ~valid[t]  # behind the row with the final observation stands a first one
+        begins = ~valid[t]  # a first observation follows the row with the final one
     assert terminateds.sum() >= 8
     np.testing.assert_array_equal(ages, expected)
 

@@ -71,7 +71,7 @@ def test_a_policy_restored_for_acting_steps_no_env_and_is_evaluated_as_before(
         replayed, expected = counted.steps, training.evaluate(3, seed=4).returns
     counted.made = counted.steps = 0
     with Training.restore(saved, trust=True, for_training=False) as training:
-        assert (counted.made, counted.steps) == (1, 0)  # one is asked for its spaces
+        assert (counted.made, counted.steps) == (1, 0)  # one env was made to read its spaces
         assert training.evaluate(3, seed=4).returns == expected
         assert counted.made == 4
         assert training.iteration == 1

@@ -204,7 +204,7 @@ def test_admitted_clients_leave_a_place_to_the_health_check(wording):
         assert (status, answer) == (503, {"error": "busy", "message": wording()})
         assert ask(server, "/health") == (200, {"status": "ok"})
         client.close()
-        while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has seen that it left
+        while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has noticed that it left
             pass
 
 

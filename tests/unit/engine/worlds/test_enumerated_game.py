@@ -25,7 +25,7 @@ def uniform(game: EnumeratedGame) -> list[Chances]:
 def kuhn_equilibrium(alpha: float) -> list[Chances]:
     """Returns Kuhn's equilibrium: the first player bets its lowest card with probability alpha, of 0 to 1/3."""
     policies = uniform(KUHN)
-    # Probability of a bet by what the player holds and what was done before.
+    # Probability of a bet, by the player's card and the previous actions.
     bets = (
         {(0, ""): alpha, (1, ""): 0.0, (2, ""): 3 * alpha, (0, "01"): 0.0, (1, "01"): alpha + 1 / 3, (2, "01"): 1.0},
         {(0, "0"): 1 / 3, (1, "0"): 0.0, (2, "0"): 1.0, (0, "1"): 0.0, (1, "1"): 1 / 3, (2, "1"): 1.0},
@@ -54,7 +54,7 @@ def test_no_player_gains_in_the_equilibria_of_kuhn_poker_where_the_first_loses_a
         (Kuhn(), 6, 11 / 12),
         (Leduc(), 144, 4.747222222222222),  # as OpenSpiel publishes
         (MatrixGame("rock_paper_scissors"), 1, 0.0),
-        (MatrixGame("prisoners_dilemma"), 1, 1.0),  # each gains 1/2 by a confession
+        (MatrixGame("prisoners_dilemma"), 1, 1.0),  # each gains 1/2 by confessing
     ],
 )
 def test_nash_conv_of_uniform_play(world: World, states: int, nash_conv: float) -> None:

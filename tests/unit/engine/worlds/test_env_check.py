@@ -162,7 +162,7 @@ def test_a_slow_env_is_told_with_what_that_comes_to(wording) -> None:
     assert (slow.verdict, slow.found) == ("note", wording("steps/s", "51"))
     assert slow.reason == wording("5.4")
     assert speed_finding(2000, 10.0, "in one process").verdict == "ok"
-    assert speed_finding(10, 0.9, "in one process").verdict == "ok"  # too few to judge by
+    assert speed_finding(10, 0.9, "in one process").verdict == "ok"  # too few steps to judge by
 
 
 def test_noise_in_mid_episode_is_told_with_its_step(monkeypatch: pytest.MonkeyPatch, wording) -> None:

@@ -97,7 +97,7 @@ def test_a_sound_world_is_told_with_its_numbers(wording) -> None:
     assert found["walker: lives"] == wording("12")
     assert found["guest: lives"] == wording()
     assert found["guest: action masks"] == wording("67%")
-    assert found["births and ends"] == wording("24", "22")  # 7 episodes, and 4 steps of another one
+    assert found["births and ends"] == wording("24", "22")  # 7 episodes, and 4 steps of an eighth
     assert found["seeds"] == wording()
     assert found["resume"].endswith("exactly")
 

@@ -688,7 +688,7 @@ def test_the_world_that_is_reset_or_stepped_is_noted_for_when_its_code_crashes(t
     enable_step_marks(tmp_path)
     try:
         worlds = looped(*(Noting(seen(a=1), gives(seen(a=2), ended=True)) for _ in range(2)))
-        assert list(tmp_path.iterdir()) == []  # worlds that are asked for nothing but spaces note nothing
+        assert list(tmp_path.iterdir()) == []  # worlds that are made only to read their spaces note nothing
         worlds.reset()
         assert stepped_env(tmp_path, worker=4) is None
         for _ in range(2):

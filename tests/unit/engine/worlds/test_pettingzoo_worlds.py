@@ -39,7 +39,7 @@ def test_an_episode_of_simple_spread_is_that_of_its_parallel_env() -> None:
     assert (worlds.clock, worlds.slots) == ("parallel", {"p": 6})
     rows = worlds.reset()
     env = importlib.import_module("mpe2.simple_spread_v3").parallel_env(max_cycles=6)
-    env.reset(seed=1)  # worlds are reset once for a look at their agents
+    env.reset(seed=1)  # worlds are reset once to read their agents
     observations, _ = env.reset(seed=SEEDS.seed(1, 0))
     for t in range(6):
         slots = rows.policies["p"]

@@ -134,7 +134,7 @@ def test_the_value_of_the_direct_method_is_the_mean_of_the_initial_values() -> N
     estimate = direct_method(np.array([1.0, 2.0, 6.0]))
     assert estimate.value == 3.0
     assert estimate.effective_size is None
-    half = 4.302653 * np.sqrt(7.0 / 3)  # Student's t with two degrees, variance (4 + 1 + 9) / 2
+    half = 4.302653 * np.sqrt(7.0 / 3)  # Student's t with two degrees of freedom, variance (4 + 1 + 9) / 2
     assert estimate.ci95 == pytest.approx((3 - half, 3 + half))
 
 
@@ -151,7 +151,7 @@ def test_policies_without_common_actions_have_no_effective_episodes() -> None:
     apart = WeighedEpisodes(rewards, np.array([[0.0] * 3, [-np.inf] * 3]), 0.5)
     for name, size in {"is": 0.0, "wis": 0.0, "pdis": 1.25 / (1 / 3 + 0.25), "wpdis": 1.25 / (1 / 3 + 0.25)}.items():
         estimate = ESTIMATORS[name](apart, rewards, rewards)
-        assert estimate.effective_size == pytest.approx(size)  # by steps, one at least in each
+        assert estimate.effective_size == pytest.approx(size)  # averaged over steps, each with a size of at least one
         assert np.isfinite(estimate.value)
 
 

@@ -67,7 +67,7 @@ def test_estimators_with_weights_come_first_and_agree_with_the_exact_value(wordi
         assert row.estimate is not None
         assert row.effective_size is not None
         assert row.effective_size > 100
-        # Ends by the time limit, a fifth of the episodes, are worth what a hardly fitted model says.
+        # A fifth of the episodes end at the time limit, where their value comes from a model with a poor fit.
         assert row.estimate.value == pytest.approx(value, abs=0.6)
     (remark,) = found.remarks
     assert remark == wording()
@@ -196,7 +196,7 @@ def test_policies_are_ranked_by_their_estimates_with_the_pairs_that_the_data_tel
     assert [(pair.better, pair.worse, pair.is_resolved) for pair in found.pairs] == [
         (1, 2, False),
         (1, 0, False),
-        (2, 0, True),  # their intervals overlap most, but they go up and down together
+        (2, 0, True),  # their intervals overlap most, but they rise and fall together
     ]
     assert found.num_resolved == 1
 

@@ -137,7 +137,7 @@ def test_a_run_that_was_killed_continues_to_the_same_rows(tmp_path: Path, whole:
 def test_a_run_without_a_checkpoint_begins_again_and_says_so(tmp_path: Path, whole: Any, wording) -> None:
     spec = job(checkpoint={"every": 5})
     interrupted(spec, tmp_path, 2)
-    shutil.rmtree(tmp_path / "job/000-seed=0/checkpoints")  # which the interrupt has written
+    shutil.rmtree(tmp_path / "job/000-seed=0/checkpoints")  # the interrupted run has written these
     trials, said = again(spec, tmp_path)
     assert said == wording(tmp_path / "job")
     assert rows(trials) == whole
@@ -355,7 +355,7 @@ def test_each_experiment_of_a_call_goes_its_own_way(tmp_path: Path, whole: Any, 
 def test_an_empty_disk_takes_the_run_from_the_storage(tmp_path: Path, whole: Any, wording) -> None:
     spec = job(storage=str(tmp_path / "storage"))
     interrupted(spec, tmp_path / "lost", 3)
-    with pytest.raises(Interrupted):  # which completes the copy when it begins, but not when it is cut off
+    with pytest.raises(Interrupted):  # it completes the copy when it starts, but not when it loses power
         again(spec, tmp_path / "lost", watch=losing_power_at(5))
     (tmp_path / "runs/job").mkdir(parents=True)
     trials, said = again(spec, tmp_path / "runs")

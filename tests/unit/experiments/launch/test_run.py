@@ -126,7 +126,7 @@ def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef")
-    with socket.socket() as taken:  # bound, so that nobody else listens there, and not listening either
+    with socket.socket() as taken:  # bound but not listening, so that nothing listens there
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with wording.raised(UsageError, address=address):

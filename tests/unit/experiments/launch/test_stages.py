@@ -234,7 +234,7 @@ def test_each_seed_learns_from_what_the_stage_before_recorded_for_it(
         assert read.input is not None
         assert [part.path for part in read.input] == [str(tmp_path / "seen" / before.name)]
         assert after.record is not None
-        assert after.record.from_checkpoint is None  # a random policy has no weights to begin with
+        assert after.record.from_checkpoint is None  # a random policy has no weights to start from
 
 
 @pytest.mark.parametrize(

@@ -179,5 +179,5 @@ def test_a_trial_that_never_reported_a_return_is_told_so_without_reading_its_row
     assert record is not None
     directory.write_record(replace(record, best_return=None, results_sha256="0" * 64))
     assert read_trial(trial.directory, "pole", has_driver=False).best_return is None
-    directory.write_record(replace(record, best_return=None))  # an earlier version did not note it
+    directory.write_record(replace(record, best_return=None))  # an earlier version did not record it
     assert read_trial(trial.directory, "pole", has_driver=False).best_return == 9.0

@@ -1141,7 +1141,7 @@ def test_the_mistakes_of_all_files_are_told_together(folder: Path, wording) -> N
 
 
 def test_an_env_whose_package_is_missing_ends_with_the_pip_command_and_exit_code_6(folder: Path, wording) -> None:
-    (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1"))  # needs jax, which no extra of rlrun brings
+    (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1"))  # needs jax, which no extra of rlrun installs
     result = validate("spec.yaml")
     assert result.exit_code == 6
     assert result.stderr == wording("spec.yaml:3:8", "try.env.id", "phys2d/CartPole-v1")

@@ -139,7 +139,7 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
     algorithm: str, key: str, said: str, wording
 ) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
-    problem, *_ = problems(text)  # 4 may be wrong as well
+    problem, *_ = problems(text)  # 4 may be invalid, too
     assert problem == wording(key, said, "spec.yaml:5:12", "try.config")
 
 

@@ -126,5 +126,5 @@ def test_the_printed_settings_parse_back_to_the_defaults(algorithm: str) -> None
     printed = parse_value(commented_yaml(config), "printed")
     assert config.parse(printed) == config()
     assert list(printed) == list(config.model_fields)
-    if "model" in printed:  # tables have no network
+    if "model" in printed:  # tabular algorithms have no network
         assert list(printed["model"]) == list(type(config().model).model_fields)

@@ -99,7 +99,7 @@ def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
         {"env": {"openenv": {"url": "ws://a", "spaces": {}, "timeout": 1}}},
         {"env": {"openenv": {"url": "ws://a", "spaces": {}}, "id": "CartPole-v1"}},
         {"scheduler": "ahsa"},
-        {"scheduler": "pbt"},  # says too little
+        {"scheduler": "pbt"},  # lacks required settings
         {"scheduler": {}},
         {"scheduler": {"asha": {}, "median": {}}},
         {"scheduler": {"asha": {"graceperiod": 1}}},

@@ -210,7 +210,7 @@ def test_an_actor_that_is_handed_on_has_let_go_of_the_training_before(tmp_path: 
     parts = (training, training.description.algorithm, running, running.trainee, running.trainee.learner)
     held = [weakref.ref(each) for each in parts]
     del training, running, parts
-    gc.disable()  # Python itself would come to it much later
+    gc.disable()  # Python would collect them much later
     try:
         trainable.reset(config(tmp_path, 1))
         assert [each() for each in held] == [None] * 5
@@ -266,7 +266,7 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
     assert content.manifest["generation"] == 1
     assert content.spec["config"][name] == value
 
-    # The same exploit given again after a kill, before and after it has saved, have the same effect once.
+    # Applying the same exploit again after a kill, before or after it was saved, has no further effect.
     shutil.rmtree(tmp_path / "000-seed=0/checkpoints/iteration_000003")
     trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "exploit": exploit})
     assert row(trainable.train()) == third
@@ -313,7 +313,7 @@ def test_a_member_that_learns_from_data_alone_meets_its_generations_by_sgd_steps
     assert AGAIN in trainable.train()
     trainable.stop()
 
-    for later in (4, 3):  # killed after the generation, with the exploit saved and then without
+    for later in (4, 3):  # as if killed after the generation, before the exploit was saved
         shutil.rmtree(tmp_path / f"000-seed=0/checkpoints/iteration_{later:06d}", ignore_errors=True)
     trainable = AlgorithmTrainable({**member, "exploit": exploit})
     again = [row(trainable.train()) for _ in range(2)]

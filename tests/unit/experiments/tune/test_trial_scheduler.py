@@ -107,7 +107,7 @@ class OnTune:
 def test_a_bracket_waits_for_a_trial_that_is_started_again_and_not_for_one_that_is_not(tmp_path: Path) -> None:
     tune = OnTune(tmp_path)
     assert [tune.hears(number, 8) for number in (3, 4)] == [WAITS, WAITS]
-    tune.trials[5].status = Trial.ERROR  # as Tune leaves a trial which it is about to start again
+    tune.trials[5].status = Trial.ERROR  # Tune leaves a trial like this before it starts it again
     tune.scheduler.on_trial_error(tune, tune.trials[5])
     tune.turn()
     assert tune.going_on == []

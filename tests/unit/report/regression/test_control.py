@@ -158,7 +158,7 @@ def test_a_control_has_a_run_and_the_gate_of_its_own_experiment() -> None:
 
 def test_an_evaluation_goes_by_the_names_of_training_and_its_own() -> None:
     found = metrics_of(EvaluationResult([1.0, 3.0], [10, 30], infos={"is_success": [0.0, 1.0]}))
-    assert found.pop("evaluation/info/is_success") == 0.5  # gates judge info/is_success by the episodes of training
+    assert found.pop("evaluation/info/is_success") == 0.5  # gates judge info/is_success by the training episodes
     assert found["episode_return_mean"] == found["evaluation/episode_return_mean"] == 2.0
     assert found["episode_len_mean"] == 20.0
     assert set(found) == evaluated_metrics()

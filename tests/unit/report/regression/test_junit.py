@@ -16,8 +16,8 @@ DECIMAL = r"[0-9]+\.[0-9]+"
 TOKEN = r"\S+( \S+)*"
 ANY = r"(?s).*"
 
-# Element -> its attributes, all of them required but those in OPTIONAL, and the order of its children. The schema in
-# use is windyroad/JUnit-Schema; one of Jenkins and Maven allows more.
+# Maps each element to its attributes (required unless they are in OPTIONAL) and to the order of its children. This is
+# the schema windyroad/JUnit-Schema; the schema of Jenkins and Maven allows more.
 ATTRIBUTES = {
     "testsuites": {},
     "testsuite": {

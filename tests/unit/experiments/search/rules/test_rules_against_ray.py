@@ -40,7 +40,7 @@ class OnRay:
         self.last: dict[str, dict[str, float]] = {}
 
     def get_live_trials(self) -> list[RayTrial]:
-        return []  # nobody to yield to: the median rule's time slices are not ours
+        return []  # none to yield to: rlrun's median rule has no time slices
 
     def stop_trial(self, trial: RayTrial) -> None:
         status, trial.status = trial.status, Trial.TERMINATED
@@ -126,7 +126,7 @@ def test_asha_decides_like_ray(
     scores = curves(trials, 20, chance)
     for name in scores:
         rule.add(name)
-        with patch("numpy.random.choice", return_value=rule.bracket_of(name)):  # Ray draws it, we deal it
+        with patch("numpy.random.choice", return_value=rule.bracket_of(name)):  # Ray draws a bracket, rlrun deals it
             on_ray.add(name)
     listened(rule, on_ray, scores, chance)
 
@@ -192,7 +192,7 @@ def test_median_counts_the_last_result_of_a_stopped_trial_once_where_ray_counts_
         scheduler.on_result("a", 1, 0)
         scheduler.on_result("b", 1, 6)
         scheduler.on_result("b", 2, 6)
-        scheduler.on_result("a", 2, 3)  # stopped; its mean is 1.5, in Ray's books 2
+        scheduler.on_result("a", 2, 3)  # stopped; its mean is 1.5, but 2 in Ray's records
     ours, rays = rule.on_result("c", 2, 3.9).verdict, on_ray.on_result("c", 2, 3.9)
     assert (ours, rays) == ("continue", "stop")
 
@@ -303,7 +303,7 @@ def test_hyperband_compares_a_result_at_every_rung_it_is_past_where_ray_waits_fo
 def test_hyperband_counts_a_trial_that_ends_at_a_rung_where_ray_forgets_it(time: float) -> None:
     rule = HyperBand(max_t=3, grace_period=1, reduction_factor=3, trials=5, measure=MEASURE)
     on_ray = OnRay(HyperBandScheduler("time", "score", "max", max_t=3, reduction_factor=3))
-    for name in "xyabc":  # the bracket of the first two halves nothing
+    for name in "xyabc":  # the bracket of the first two never halves
         rule.add(name)
         on_ray.add(name)
     rule.on_result("a", time, 9)

@@ -185,7 +185,7 @@ def test_rows_that_come_again_after_an_interrupt_change_nothing(kind: str, trial
         again = [
             rule.on_result(trial, time, world.score(trial, time)).verdict for time in range(checkpoint + 1, newest + 1)
         ]
-        if verdict != "stop":  # else it was about to be removed when the run was interrupted
+        if verdict != "stop":  # otherwise it was about to be removed when the run was interrupted
             assert again == [*["continue"] * (len(again) - 1), verdict][: len(again)]
     assert rule.released() == {}
     assert go_on(rule, world, events[len(before) :]) == events[len(before) :]

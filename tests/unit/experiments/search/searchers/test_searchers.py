@@ -176,7 +176,7 @@ def test_where_configurations_fail_fewer_are_suggested(kind: str, tmp_path: Path
     for seed in range(3):
         found = search(folder(tmp_path, seed), kind, {"lr": BOWL["lr"]}, score, 40)
         fails += sum(score is None for _, score in found[10:])
-    assert fails < 30  # of 90, half of which would fail if they were drawn at random
+    assert fails < 30  # of 90, half of which would fail if drawn at random
 
 
 def test_a_search_in_which_everything_fails_goes_on_at_random(kind: str, tmp_path: Path) -> None:

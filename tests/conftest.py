@@ -1,4 +1,4 @@
-"""What every test has: a token of our own for Ray, one thread, and no trace of user modules of an earlier test."""
+"""Setup of every test: its own Ray token, one thread, and no user modules left from earlier tests."""
 
 import gc
 import os
@@ -42,7 +42,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Exempts modules and collected tests from garbage collection, which takes 0.4 s each time it looks at them all."""
+    """Exempts modules and collected tests from garbage collection, which takes 0.4 s to look at all of them."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -50,14 +50,14 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Works in an empty folder, which is the current one."""
+    """An empty folder, which is also the working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    """Has torch and BLAS use one thread, as a trial does: several threads spin where others have the cores."""
+    """Makes torch and BLAS use one thread, as trials do; several threads would spin while others use the cores."""
     threadpool_limits(1)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
@@ -65,7 +65,7 @@ def _one_thread() -> None:
 
 @pytest.fixture(autouse=True)
 def _without_users_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Forgets what a test imported from examples/ or a temporary folder: the next one may give its own that name."""
+    """Unloads modules from examples/ or a temporary folder after a test; the next test may reuse their names."""
     last, import_path = next(reversed(sys.modules)), sys.path.copy()
     yield
     sys.path[:] = import_path

@@ -72,7 +72,7 @@ def test_command_exists_with_its_options(page: str, words: list[str]) -> None:
 
 
 def looking_lines() -> list[list[str]]:
-    """Returns the documented lines that only look, and name no file but shipped ones."""
+    """Returns the documented lines that only read, and use no files except shipped ones."""
     lines = [words[: words.index(">")] if ">" in words else words for _, words in documented("rlrun")]
     named = [line for line in lines if line[0] in LOOKS and "--copy" not in line]
     different = {tuple(line): line for line in named}.values()

@@ -1,4 +1,4 @@
-"""What one may have to read: cycles, complex functions, large and ambiguous classes, tables, names of modules.
+"""Limits on what a reader faces: cycles, complex functions, large or ambiguous classes, tables, names of modules.
 
 The package's files are read and parsed once for all of these tests.
 """

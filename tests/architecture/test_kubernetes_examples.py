@@ -1,7 +1,7 @@
 """The manifests in examples/kubernetes name KubeRay's fields, and their commands and specs are valid.
 
-The fields are those of KubeRay's custom resource definitions that the manifests may use. `kubectl apply` only warns of
-others.
+The manifests may only use fields of KubeRay's custom resource definitions. `kubectl apply` only warns about other
+fields.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def unknown(data: Any, fields: Fields | None, place: str) -> list[str]:
 
 
 def clusters(manifest: Path) -> list[dict[str, Any]]:
-    """Returns the clusters of a manifest, those of its jobs included."""
+    """Returns the clusters of a manifest, including those of its jobs."""
     of_jobs = [
         job["spec"]["rayClusterSpec"] for job in resources(manifest, "RayJob") if "rayClusterSpec" in job["spec"]
     ]

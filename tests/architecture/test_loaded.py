@@ -1,4 +1,4 @@
-"""How much a training loads, measured in fresh processes: what one may meet who follows it with a debugger."""
+"""How many modules a training loads, measured in new processes: all that one may step into with a debugger."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_name_that_is_not_for_plugins_is_an_attribute_error(wording) -> None:
 
 
 def imports_of_rlrun(text: str) -> set[str]:
-    """Modules of rlrun that lines of Python import, or import names from; a part of a file is enough."""
+    """Modules of rlrun that Python code imports, or imports names from. The code may be a part of a file."""
     found = re.findall(r"^ *(?:import|from) ([\w.]+)", text, re.MULTILINE)
     return {module for module in found if module.partition(".")[0] == "rlrun"}
 
@@ -132,7 +132,7 @@ NAMED = re.compile(r"\brlrun(?:\.[a-z_0-9]+)+:[A-Za-z_]\w*")
 
 
 def names_in(folders: tuple[str, ...], endings: tuple[str, ...]) -> set[str]:
-    """The names `rlrun...:Name` in files with some endings."""
+    """The names `rlrun...:Name` in files with the given extensions."""
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in endings]
     return {name for path in files for name in NAMED.findall(path.read_text())}
 

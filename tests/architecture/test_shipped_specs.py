@@ -1,4 +1,4 @@
-"""Every spec under configs/ and examples/ is valid and says the same after a round trip through plain data."""
+"""Every spec in configs/ and examples/ is valid and unchanged by a round trip through plain data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def experiments_of_config(path: Path) -> list[Experiment]:
 
 
 def experiments_of(path: Path) -> list[Experiment]:
-    """The experiments of a spec: read once for all tests, unless it names classes of examples/, which tests forget."""
+    """The experiments of a spec, read once for all tests unless it names classes of examples/, which tests unload."""
     return experiments_of_config(path) if path in CONFIGS else load_experiments([path])
 
 

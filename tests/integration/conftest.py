@@ -1,4 +1,4 @@
-"""One small Ray for all integration tests of a session."""
+"""One small Ray instance for all integration tests of a session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # stub_workers is imported by na
 
 @pytest.fixture
 def running_ray() -> None:
-    """Has Ray running; it is started by the first test that wants it and stays for the others."""
+    """Starts Ray for the first test that needs it, and keeps it running for the others."""
     import ray
 
     if not ray.is_initialized():
@@ -31,7 +31,7 @@ def running_ray() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def no_cpus_left_behind() -> Iterator[None]:
-    """Ends the Ray of a file whose tests leave actors behind, so that no other file waits for their CPUs for ever."""
+    """Stops Ray after a file whose tests leave actors behind, so that no other file waits forever for their CPUs."""
     yield
     if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():
         return

@@ -1,4 +1,4 @@
-"""The subpackages, the modules in them, and the direction of the imports."""
+"""The districts of the package, the rooms in them, and the direction of the imports."""
 
 from __future__ import annotations
 

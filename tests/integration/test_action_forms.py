@@ -22,9 +22,9 @@ GRU = {"core": "gru", "core_width": 16}
 
 
 class Pairs(gymnasium.Env):
-    """Pays 1 for two equal choices among three that are not those of the step before, in episodes of 10 steps.
+    """Pays 1 if both choices among three are equal and differ from those of the previous step; episodes have 10 steps.
 
-    Shows nothing: the pair before is unknown, so a policy is paid best if it draws all three pairs alike.
+    Shows nothing: a policy does not know the previous pair, so it earns most if it draws all three pairs equally often.
     """
 
     observation_space = Box(0, 1, (1,))

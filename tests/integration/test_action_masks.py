@@ -132,7 +132,7 @@ def test_a_masked_run_is_resumed_bit_for_bit(algorithm: Any, config: Any, tmp_pa
 
 
 class Locks(gymnasium.Env):
-    """Shows a mask over two choices of 3 and 4, and other parts beside; pays 1 for each first allowed action."""
+    """Shows a mask over two choices of 3 and 4, and other parts; pays 1 for each first allowed action."""
 
     action_space = MultiDiscrete([3, 4])
     observation_space = Dict(

@@ -51,7 +51,7 @@ def pulled(flow: Flow[Any], number: int) -> list[tuple[int, int]]:
 
 
 def fragments_made(workers: WorkerSet) -> list[int]:
-    """Returns how many fragments each worker has been asked for: it is asked behind all of them."""
+    """Returns how many fragments each worker has made; the question is answered after all of them."""
     return [state["worker"]["fragment"] for state in workers.state()["workers"]]
 
 

@@ -1,4 +1,4 @@
-"""A sweep on a Ray cluster of several nodes, of which one dies; all nodes are processes of this machine.
+"""A sweep on a Ray cluster with several nodes, one of which dies; all nodes are processes on this machine.
 
 Three nodes and their deaths take minutes on two cores, so `make chaos` runs it.
 """
@@ -83,7 +83,7 @@ def wait_for(what: Callable[[], Any], driver: subprocess.Popen[str]) -> Any:
 
 
 def disturbed(driver: subprocess.Popen[str], nodes: Nodes, run: Path, code: Path) -> tuple[str, int, Path]:
-    """Takes the user's code away, waits until trials are spread over nodes, and kills one of them.
+    """Moves the user's code away, waits until trials are spread over nodes, and kills one of the nodes.
 
     Returns:
         A trial whose process died, the node's number, and where the code is.
@@ -93,7 +93,7 @@ def disturbed(driver: subprocess.Popen[str], nodes: Nodes, run: Path, code: Path
     away = Path(shutil.move(code, code.with_name("away")))
 
     def victim() -> tuple[str, int] | None:
-        """Returns a trial that has come some way on another node than the driver's, and the node."""
+        """Returns a trial that has made progress on a node other than the driver's, and that node."""
         for trial in run.glob("0*"):
             pid = json.loads((trial / "trial.json").read_text())["pid"]
             node = nodes.of_process(pid) if pid is not None and len(read_results(trial)) >= 12 else None

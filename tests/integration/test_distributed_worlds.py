@@ -1,4 +1,4 @@
-"""Worlds of many agents, on rollout workers and learners in processes of their own."""
+"""Worlds with many agents, on rollout workers and learners in separate processes."""
 
 from __future__ import annotations
 

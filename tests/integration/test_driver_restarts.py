@@ -1,4 +1,4 @@
-"""A driver that is killed is started again by the command's own parent, and continues the runs that it had begun."""
+"""The command's parent process restarts a killed driver, which continues the runs that it had begun."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def chain(**kwargs: Any) -> dict[str, Any]:
-    """Two stages, the second of which has the deadly env."""
+    """Two stages; the env of the second one kills its process."""
     config = {
         "train_batch_size": 64,
         "minibatch_size": 64,

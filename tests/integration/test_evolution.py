@@ -1,4 +1,4 @@
-"""Evolution on remote workers: the same curve with any number of them, also where one dies."""
+"""Evolution on remote workers: the same curve with any number of them, even if one dies."""
 
 from __future__ import annotations
 

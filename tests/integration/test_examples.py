@@ -1,4 +1,4 @@
-"""An algorithm and an env in a user's own files: they train, they are found, and what they raise is shown as theirs."""
+"""An algorithm and an env in a user's own files: they are found and train, and their errors are shown as theirs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def lab(tmp_path: Path) -> Path:
 
 
 def rlrun(*words: str | Path, cwd: Path) -> Result:
-    """Runs a command in this process, which forgets behind the test what it imports of the lab."""
+    """Runs a command in this process; after the test, what it imported from the lab is unloaded."""
     with chdir(cwd):
         return CliRunner().invoke(cli, [str(word) for word in words], env={"RLRUN_RUNS": str(cwd / "runs")})
 
 
 def fresh_rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a process of its own, which has imported nothing of the lab."""
+    """Runs a command in a new process, which has imported nothing from the lab."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *python_path))),
         "RLRUN_RUNS": str(cwd / "runs"),
@@ -55,20 +55,20 @@ def fresh_rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = (
 
 @pytest.fixture
 def importable_lab(lab: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The lab as a package that is installed."""
+    """The lab as an installed package."""
     monkeypatch.syspath_prepend(lab)
     return lab
 
 
 def parameters(training: Training, iterations: int) -> bytes:
-    """Trains for so many iterations and returns the parameters."""
+    """Trains for some iterations and returns the parameters."""
     for _ in range(iterations):
         training.step()
     return training.running.trainee.learner.flat().tobytes()
 
 
 def lab_module(name: str) -> ModuleType:
-    """Returns a module of the lab that imports no other of it."""
+    """Returns a module of the lab that imports no other module of the lab."""
     spec = spec_from_file_location(f"{name}_of_the_lab", ROOT / "examples" / "my_lab" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -362,12 +362,12 @@ def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Pat
 
 
 def exploration_noise(*steps: tuple[float, float, float]) -> NDArray[np.float32]:
-    """Noise of the own exploration in one env slot, [T, 1, 3]: whether, by which action, for how long."""
+    """Noise of the custom exploration in one env slot, [T, 1, 3]: whether to explore, with which action, how long."""
     return np.array(steps, np.float32)[:, None]
 
 
 def custom_exploration(epsilon: float) -> Any:
-    """The own exploration of four actions; a repetition lasts 1 step up to a draw of 144/205, 2 up to 180/205."""
+    """The custom exploration of four actions; a repetition takes 1 step for draws up to 144/205, 2 up to 180/205."""
     exploration = lab_module("ez_greedy").EZGreedy(
         DiscreteActions(gymnasium.spaces.Discrete(4)), mu=2.0, max_duration=4
     )
@@ -376,7 +376,7 @@ def custom_exploration(epsilon: float) -> Any:
 
 
 def explored(exploration: Any, noise: NDArray[np.float32], starts: Sequence[int] = ()) -> list[int]:
-    """Returns the actions of one env slot where action 0 is the best."""
+    """Returns the actions of one env slot in which action 0 is the best."""
     outputs = {"outputs": np.array([[1, 0, 0, 0]], np.float32)}
     return [
         int(exploration.explore(lambda: outputs, step, np.array([t in starts]), None, None)[0])

@@ -110,7 +110,7 @@ def test_an_http_error_reaches_the_client_with_its_code_and_message(wording) -> 
 
 
 def posted(address: str, body: bytes | dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Posts a message on a connection of its own."""
+    """Posts a message on a new connection."""
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30.0)
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection.request("POST", "/", text, {"Content-Type": "application/json"})
@@ -242,7 +242,7 @@ def test_the_javascript_client_plays_an_episode(tmp_path: Path) -> None:
 
 
 class Counts:
-    """An env of 3 steps, whose observation and reward are the step."""
+    """An env with 3 steps; observation and reward are the number of the step."""
 
     def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         self.step_number = 0

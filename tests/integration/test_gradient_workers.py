@@ -1,4 +1,4 @@
-"""Workers that compute gradients, or learn themselves, in real actors."""
+"""Workers in real actors that compute gradients, or learn themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints with right digests whose parts are missing or of another kind: each is refused, none is a traceback."""
+"""Checkpoints with correct digests but missing or wrong parts: each is refused, without a traceback."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def checkpoint_of(file: Path) -> Path:
 
 
 def read_by(command: str, file: Path, content: Content, folder: Path) -> tuple[int, str]:
-    """Puts a content in the place of the run's checkpoint, in a copy, and has a command read it."""
+    """Replaces the run's checkpoint by another content in a copy of the run, and makes a command read it."""
     shutil.rmtree(folder, ignore_errors=True)
     run = shutil.copytree(file.parent / "runs" / file.stem, folder / file.stem)
     checkpoint = write_checkpoint(run / checkpoint_of(file).relative_to(file.parent / "runs" / file.stem), content)
@@ -73,7 +73,7 @@ def read_by(command: str, file: Path, content: Content, folder: Path) -> tuple[i
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields the paths of all values of nested dicts and lists; of a list that of the first one alone."""
+    """Yields the paths of all values in nested dicts and lists; for a list, only the path of the first value."""
     if path:
         yield path
     inner = value.items() if isinstance(value, dict) else [(0, value[0])] if isinstance(value, list) and value else ()
@@ -82,7 +82,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def damaged(content: Content, part: str, path: tuple[Any, ...], value: Any) -> Content:
-    """Returns a copy with another value in one place."""
+    """Returns a copy with a different value in one place."""
     made = copy.deepcopy(content)
     *folders, last = path
     holder = getattr(made, part)
@@ -96,7 +96,7 @@ def damaged(content: Content, part: str, path: tuple[Any, ...], value: Any) -> C
 
 
 def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
-    """Yields part, path and new value of damages: in each place a value of another kind, and tensors of other sorts."""
+    """Yields part, path and new value of damages: values of another kind everywhere, and other kinds of tensors."""
     number = 0
     for part in ("manifest", "spec", "state"):
         for path in places(getattr(content, part)):

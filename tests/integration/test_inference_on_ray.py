@@ -1,4 +1,4 @@
-"""An inference server in an actor: equal numbers to workers that act, kills, resumes, worlds and versions."""
+"""An inference server in an actor: the same numbers as with workers that act, kills, resumes, worlds and versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_PROCESSES = ("worker_restarts", "lost_steps")
 
 
 def iterations(training: Training, number: int) -> list[dict[str, Any]]:
-    """Returns the results of a few iterations without the timing in them, and without counts of lost processes."""
+    """Returns the results of a few iterations, without timing and without counts of lost processes."""
     rows = all_numbers([training.step() for _ in range(number)])
     return [{name: value for name, value in row.items() if name not in OF_PROCESSES} for row in rows]
 

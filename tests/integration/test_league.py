@@ -312,7 +312,7 @@ try:
 
 
 def with_roles(share: float) -> Policies:
-    """Returns two policies of matching pennies, of which each meets the other one's selves."""
+    """Returns two policies of matching pennies, each of which meets past selves of the other."""
     settings = {"train_batch_size": 128, "minibatch_size": 128, "num_epochs": 2, "lr": 1e-2, "entropy_coeff": 0.3}
     return Policies(
         {name: ppo(**settings, gamma=1.0, gae_lambda=1.0) for name in ("first", "second")},
@@ -410,7 +410,7 @@ def hides(observation: Any) -> int:
 
 
 def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium() -> None:
-    """Each side shows heads half of the time in equilibrium; against its own side's selves it would always do so."""
+    """In equilibrium, each side shows heads half of the time; against selves of its own side, it would always do so."""
     shown = np.zeros((1000, 1), np.float32)
     heads = []
     with Training(PENNIES, with_roles(0.5), seed=0) as training:

@@ -1,4 +1,4 @@
-"""REPPO of the examples: its targets, its bins and its losses are the paper's."""
+"""The example REPPO: its targets, bins and losses match the paper."""
 
 from __future__ import annotations
 

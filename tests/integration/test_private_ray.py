@@ -1,4 +1,4 @@
-"""Who can reach the Ray that workers start for themselves where none runs, and what it leaves behind."""
+"""Who can reach the private Ray that workers start if none is running, and what it leaves behind."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 
 def told_by(program: str, folder: Path) -> dict[str, list[str]]:
-    """Runs a program without Ray's variables but for the niceness; returns the words behind each line's first one."""
+    """Runs a program without Ray's variables except the niceness; returns each line's words by its first word."""
     kept = "RAY_worker_niceness"
     environment = {name: value for name, value in os.environ.items() if name == kept or not name.startswith("RAY_")}
     done = subprocess.run(

@@ -56,9 +56,9 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def sigint_reaches_children() -> Iterator[None]:
-    """Has processes started meanwhile hear SIGINT, also where `nohup` or `&` has this one ignore it.
+    """Lets child processes receive SIGINT, even if `nohup` or `&` makes this process ignore it.
 
-    What a process ignores, its children ignore too; what it handles, they start with as usual.
+    Children ignore the signals that their parent ignores, but not those that it handles.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

@@ -37,7 +37,7 @@ GORILA = {
 
 
 def delivered_by(training: Training) -> list[tuple[int, int, int]]:
-    """Returns a list that grows by (worker, gradients, version of its weights) with each fragment from now on."""
+    """Returns a list that from now on gets (worker, gradients, version of its weights) for each fragment."""
     delivered: list[tuple[int, int, int]] = []
     training.start()
     count = training.running.workers.counts.count
@@ -64,7 +64,7 @@ def assert_each_gradient_is_answered(delivered: list[tuple[int, int, int]], vers
     """Checks that a worker acts with the weights that its own last gradient led to.
 
     Args:
-        delivered: Fragments with at most one gradient each, in the order in which those are applied.
+        delivered: Fragments with at most one gradient each, in the order in which the gradients are applied.
         version: Version of the weights that all workers begin with.
     """
     current = {1: version, 2: version}

@@ -1,4 +1,4 @@
-"""A run whose Ray is killed below it is a failure that says how to go on, and it goes on."""
+"""A run whose Ray is killed fails with a message that says how to continue, and it can be continued."""
 
 from __future__ import annotations
 

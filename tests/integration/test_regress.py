@@ -48,7 +48,7 @@ def cases_of(result: Result) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the specs, and what a run of all of them has written."""
+    """A folder with the specs, and the output of a run of all of them."""
     folder = tmp_path_factory.mktemp("regress")
     (folder / "specs").mkdir()
     for name, text in SPECS.items():

@@ -1,4 +1,4 @@
-"""What a release holds, and that it works without a checkout."""
+"""What a release contains, and that it works without a checkout."""
 
 from __future__ import annotations
 

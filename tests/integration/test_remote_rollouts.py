@@ -46,7 +46,7 @@ WORLDS = "rlrun.toys"
 
 
 def iterations(training: Training, number: int) -> list[dict[str, Any]]:
-    """Returns the results of a few iterations without the timing in them."""
+    """Returns the results of a few iterations, without timing."""
     results = [training.step() for _ in range(number)]
     return all_numbers(results)
 

@@ -1,4 +1,4 @@
-"""Schedulers and searchers on real Ray Tune: what they do to trials, and that a kill changes nothing of it."""
+"""Schedulers and searchers on real Ray Tune: what they do to trials, and that a kill does not change it."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def population(max_restarts: int = 0, **settings: Any) -> dict[str, Any]:
 
 
 def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
-    """Runs a spec until every process of it is killed after so many results; returns the run's directory."""
+    """Runs a spec, and kills all its processes after a number of results; returns the run's directory."""
     ended = subprocess.run(
         [sys.executable, CHILD, json.dumps(spec), str(runs), "ray", str(results), "SIGKILL", "tree"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -140,7 +140,7 @@ def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_o
 @pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
 def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -> None:
-    """Which copies are made depends on who comes first; that they follow from the scores known by then does not."""
+    """Which copies are made depends on timing, but they always follow from the scores known by then."""
     trials = rlrun.run(population(synchronous=False), runs_dir=tmp_path)
     assert {trial.status for trial in trials} == {"TERMINATED"}
     lines = read_generations(tmp_path / "steered")
@@ -167,7 +167,7 @@ def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -
 
 
 def parent_of(member: str, scores: dict[str, float]) -> str | None:
-    """Returns whom a member of at most three copies: the worst copies the best, if that one is better at all."""
+    """Returns whom one of at most three members copies: the worst copies the best, if that one is really better."""
     ranked = sorted(scores, key=lambda name: (-scores[name], name))
     pays = len(ranked) > 1 and member == ranked[-1] and scores[ranked[0]] > scores[member]
     return ranked[0] if pays else None

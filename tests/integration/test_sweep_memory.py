@@ -1,4 +1,4 @@
-"""What the driver of a sweep keeps of trials that have ended: a sweep of days must not fill its memory."""
+"""What the driver of a sweep keeps of trials that have ended: a sweep that takes days must not fill its memory."""
 
 import gc
 import sys
@@ -17,7 +17,7 @@ KEPT_BYTES = 5_000
 
 
 def reachable(root: Any) -> dict[int, Any]:
-    """Returns the objects that one keeps alive, by id; code does not count."""
+    """Returns the objects that an object keeps alive, by id, except code."""
     found, left = {}, [root]
     while left:
         one = left.pop()

@@ -1,4 +1,4 @@
-"""Runs that are interrupted or killed go on, and end as if nothing had happened."""
+"""Runs that are interrupted or killed continue, and end as if nothing had happened."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Worlds from YAML: kills and resumes, policies that are new at a resume, sweeps, and populations on real Ray Tune."""
+"""Worlds from YAML: kills and resumes, policies added at a resume, sweeps, and populations on real Ray Tune."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_until_done(loop: TrialLoop) -> list[Row]:
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
-    """The directory of a trial as it was after two iterations, when its process ended without a word."""
+    """The directory of a trial whose process died after two iterations."""
     with TrialLoop(trial_of(), tmp_path / "running") as loop:
         loop.step()
         loop.step()
@@ -114,7 +114,7 @@ def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path, wordi
 
 @pytest.fixture(scope="module")
 def league_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], Path, Path]:
-    """The rows and the directory of a trial with a league, and that directory as it was after two iterations."""
+    """The rows and the directory of a trial with a league, and the state of that directory after two iterations."""
     folder = tmp_path_factory.mktemp("league")
     rows = []
     with TrialLoop(trial_of(**LEAGUE), folder / "undisturbed") as loop:

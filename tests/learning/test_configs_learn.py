@@ -1,10 +1,10 @@
-"""Shipped configs learn. `make test` trains one seed for a part of the env steps, up to an easy gate.
+"""Shipped configs learn. `make test` trains one seed for some of the env steps, up to an easy gate.
 
 The gates are above the best return of 1,000 episodes of random actions, and below the 10th percentile of 30 seeds, so
-that they hold whatever is drawn or rounded. Policies that do not learn (the control) miss every one.
+they hold whatever is drawn or rounded. Policies that do not learn (the control) miss all gates.
 
-`make regress` trains all seeds for as long as each config says, and holds them to what it expects: two of three seeds
-reach it in 20 deterministic episodes (of the final policy, or where a spec says so of its last evaluations), and none
+`make regress` trains all seeds for as long as each config says, and checks what the config expects: two of three seeds
+reach it in 20 deterministic episodes (of the final policy or, if a spec says so, of its last evaluations), and no seed
 is at random level.
 """
 
@@ -48,7 +48,7 @@ Verdicts = dict[str, dict[str, Any]]
 
 
 def easy(config: str, env_steps: int | None = None) -> Experiment:
-    """Returns a config with its easy gate, trained for the gate's env steps or as many as are given."""
+    """Returns a config with its easy gate, trained for the gate's env steps or for the given number."""
     gate_env_steps, episode_return_mean = EASY[config]
     expect = f"expect={{episode_return_mean: {episode_return_mean}}}"
     overrides = [f"stop.env_steps={env_steps or gate_env_steps}", "evaluation=null", expect]
@@ -71,7 +71,7 @@ def test_policies_that_do_not_learn_miss_the_easy_gates(tmp_path: Path) -> None:
 
 
 def regress(configs: list[str], runs_dir: Path, *more: str) -> tuple[Verdicts, str]:
-    """Returns the verdict on each of the configs, which all run with one start of Ray, and what was told."""
+    """Returns the verdict on each config, and the messages. All configs run in a single Ray."""
     files = [word for config in configs for word in ("-f", str(ROOT / "configs" / config))]
     command = [sys.executable, "-m", "rlrun", "regress", *files, "--json", "--runs-dir", str(runs_dir), *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

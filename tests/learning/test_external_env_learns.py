@@ -1,4 +1,4 @@
-"""PPO learns CartPole from client processes, and 64 clients at once are served: each client is accounted for."""
+"""PPO learns CartPole from client processes, and serves 64 clients at once without losing any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gates of recurrent policies and R2D3 are worth: without memory, or demonstrations, they are out of reach."""
+"""What gates of recurrent policies and R2D3 are worth: without memory or demonstrations, they are out of reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten updates of an imported policy give the parameters that Stable-Baselines3 gets from the same minibatches."""
+"""Ten updates of an imported policy give the same parameters as Stable-Baselines3 with the same minibatches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """An algorithm of both libraries, and the settings with which their updates are the same.
+    """An algorithm of both libraries, with settings that make their updates equal.
 
     Attributes:
         sb3: Class of Stable-Baselines3 or sb3-contrib, as `module:name`.
@@ -97,7 +97,7 @@ def only_trainee(training: Training) -> Trainee:
 
 
 def differences(model: Any, trainee: Trainee) -> dict[str, float]:
-    """Largest difference of each parameter, and of each one of the target network."""
+    """Largest difference of each parameter, including those of the target network."""
     model.save("after.zip")
     theirs, named = sb3_policy(read_sb3_zip(Path("after.zip"))), trainee.policy.parameters.named
     own = named(trainee.learner.flat())
@@ -163,7 +163,7 @@ def test_an_update_of_a_rollout_is_that_of_sb3(name: str) -> None:
 
 
 def draws(name: str, size: int, dimensions: int) -> Columns:
-    """Normal numbers of an update that SB3 draws after `torch.manual_seed`, as columns of a minibatch."""
+    """Normal numbers that SB3 draws for an update after `torch.manual_seed`, as columns of a minibatch."""
     if name in ("sac", "tqc"):
         return {
             column: torch.normal(torch.zeros(size, dimensions), torch.ones(size, dimensions)).numpy()[:, None]

@@ -1,4 +1,4 @@
-"""Adapters of simulators with the real packages, on the CPU."""
+"""Adapters for simulators, tested with the real packages on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PPO learns in envs of simulators with the real packages, on the CPU."""
+"""PPO learns in the envs of real simulators, on the CPU."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pole(num_envs: int, device: torch.device) -> RslRlEnv:
 
 
 def trained(folder: Path, env: dict[str, Any], env_steps: int, **config: Any) -> list[dict[str, Any]]:
-    """Trains by a spec, as `rlrun train` does; returns the results."""
+    """Trains with a spec, like `rlrun train`; returns the results."""
     entry = {"algorithm": "ppo", "env": env, "seeds": [0], "config": {**CONFIG, **config}}
     results: list[dict[str, Any]] = []
 

@@ -42,7 +42,7 @@ SMALL: dict[str, Any] = {
 
 
 def rates_of(rule: AdaptiveRate, divergences: list[float], period: int) -> list[float]:
-    """The learning rate of each step, by the rule as a loop over Python's numbers."""
+    """The learning rate of each step, by the rule written as a loop over Python floats."""
     rate, seen, used = rule.initial, [], []
     for kl in divergences:
         used.append(rate)
@@ -79,7 +79,7 @@ def test_the_rate_is_that_of_the_rule(divergences: list[float], every: Any, mini
 
 
 class NumberPolicy(Policy):
-    """Puts out its one parameter."""
+    """Outputs its only parameter."""
 
     def __init__(self) -> None:
         self.module = nn.ParameterDict({"number": nn.Parameter(torch.tensor([1.0]))})

@@ -1,4 +1,4 @@
-"""Random actions, tabular Q-learning, value iteration and the cross-entropy method: by hand, resume, refusals."""
+"""Random actions, tabular Q-learning, value iteration and the cross-entropy method, by hand; resumes, refusals."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ SMALL: dict[str, Any] = {
 
 
 class Starts(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Shows where its episode began, and the step; episodes end with action 1, at the latest after 6 steps."""
+    """Shows where its episode began, and the step; episodes end with action 1, or after 6 steps."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

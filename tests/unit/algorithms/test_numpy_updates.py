@@ -1,4 +1,4 @@
-"""Updates of algorithms have NumPy kernels for all that they do, which agree with torch: dense and recurrent nets."""
+"""NumPy kernels cover all operations of updates, and agree with torch, for dense and recurrent networks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CURIOUS = {"hiddens": [16], "features": 8}
 
 
 class Net(nn.Module):
-    """A policy and a value by layer norms and GELUs."""
+    """A policy and a value with layer norms and GELUs."""
 
     def __init__(self, observation_space: Any, num_outputs: int, model: ModelConfig) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def before_and_after(
 
 @cache
 def after_eager_updates(kind: str) -> NDArray[np.float32]:
-    """Returns the parameters after as many updates by PyTorch, which are computed once for both kinds of kernels."""
+    """Returns the parameters after the same updates in PyTorch, computed once for both kinds of kernels."""
     return before_and_after(kind, "eager")[1]
 
 

@@ -25,7 +25,7 @@ def random_tensor(*shape, seed=0):
 
 
 def fragment_rows(seed=0):
-    """Rows of whole fragments; the second has ended for good, the third was cut off."""
+    """Rows of whole fragments; the second one was terminated, the third one truncated."""
     rng = np.random.default_rng(seed)
     valid, terminateds = np.ones((S, L), bool), np.zeros((S, L), bool)
     valid[:, -1] = valid[1, 3] = valid[2, 3] = False
@@ -135,7 +135,7 @@ def test_garbage_in_cells_that_no_step_filled_changes_no_gradient(make):
 
 
 def appo_loss(moved, *, kl_coeff=0.0):
-    """One step with advantage 1, whose action has become exp(moved) times as likely as under the target policy."""
+    """One step with advantage 1, whose action is now exp(moved) times as likely as under the target policy."""
     target = torch.tensor([[[0.0, 0.0], [0.0, 0.0]]])
     probability = 0.5 * np.exp(moved)
     logits = torch.tensor([[[probability, 1 - probability], [0.5, 0.5]]]).log().requires_grad_()

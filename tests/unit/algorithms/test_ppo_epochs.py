@@ -43,7 +43,7 @@ STREAMS: dict[str, Flow[SampleBatch]] = {}
 
 
 class ShownPPO(rlrun.PPO):
-    """PPO whose fragments a test can take."""
+    """PPO whose fragments are accessible to a test."""
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         STREAMS["ppo"] = fragments
@@ -51,7 +51,7 @@ class ShownPPO(rlrun.PPO):
 
 
 class ShownIPPO(rlrun.IPPO):
-    """IPPO whose fragments a test can take."""
+    """IPPO whose fragments are accessible to a test."""
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         STREAMS["ippo"] = fragments

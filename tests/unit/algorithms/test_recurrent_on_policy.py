@@ -1,4 +1,4 @@
-"""On-policy algorithms with a recurrent network: a task that only memory solves, and resumes to the last bit."""
+"""On-policy algorithms with a recurrent network: a task that needs memory, and bit-exact resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PPO with a recurrent network: rows of sequences, exact resumes, and a task that only memory solves."""
+"""PPO with a recurrent network: rows of sequences, exact resumes, and a task that needs memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def learner_of(**config: Any) -> LocalLearner:
 
 
 def batch_with_a_start(length: int, valid: np.ndarray | None = None, state_size: int = 24) -> SampleBatch:
-    """A batch [length, 3] of steps, an episode's start in the middle of the second slot."""
+    """A batch [length, 3] of steps, with the start of an episode in the middle of the second slot."""
     rng, shape = np.random.default_rng(0), (length, 3)
     starts = np.zeros(shape, np.bool_)
     starts[length // 2, 1] = True

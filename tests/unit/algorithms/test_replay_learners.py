@@ -28,7 +28,7 @@ BOX, DISCRETE = "Pendulum-v1", "CartPole-v1"
 
 
 class Family(NamedTuple):
-    """An algorithm with settings for which its learners do something else than those of its kin."""
+    """An algorithm with settings for which its learners differ from those of similar algorithms."""
 
     algorithm: str
     env: Any
@@ -93,7 +93,7 @@ class Step(NamedTuple):
 
 
 def steps_of(training: Training, monkeypatch: pytest.MonkeyPatch, number: int) -> list[Step]:
-    """Trains until so many minibatches have been drawn; returns what the learner was given."""
+    """Trains until a number of minibatches have been drawn; returns what the learner was given."""
     given: list[Step] = []
     own = LocalLearner.step
 
@@ -109,7 +109,7 @@ def steps_of(training: Training, monkeypatch: pytest.MonkeyPatch, number: int) -
 
 
 class Learned(NamedTuple):
-    """What a learner holds and reports after some steps: arrays by name, counters, statistics and new priorities."""
+    """State and reports of a learner after some steps: arrays by name, counters, statistics and new priorities."""
 
     held: dict[str, np.ndarray]
     state: dict[str, Any]

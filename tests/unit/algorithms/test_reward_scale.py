@@ -1,4 +1,4 @@
-"""A constant scale of rewards: learning is as in an env that pays so much more or less, and returns are the env's."""
+"""A constant reward scale: learning is as in an env with scaled rewards, but returns are still the env's."""
 
 from __future__ import annotations
 

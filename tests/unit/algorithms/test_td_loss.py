@@ -1,4 +1,4 @@
-"""The loss of scalar TD errors: its values and gradients, and what its fixed point is."""
+"""The loss of scalar TD errors: its values, its gradients, and its fixed point."""
 
 from __future__ import annotations
 

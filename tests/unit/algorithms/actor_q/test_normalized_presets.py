@@ -74,7 +74,7 @@ def outputs_of(algorithm: Any) -> tuple[SquashedNetworks, Policy]:
 
 
 def logits_by_hand(x: Doubles, views: Any, critic: str) -> Doubles:
-    """Outputs of a critic of one hidden layer in float64, by the batch statistics of all rows."""
+    """Outputs of a critic with one hidden layer in float64, with the batch statistics of all rows."""
     own = {name: view.detach().double().numpy() for name, view in views.items() if name.startswith(critic)}
 
     def normal(x: Doubles, name: str) -> Doubles:

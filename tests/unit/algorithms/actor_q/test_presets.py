@@ -1,4 +1,4 @@
-"""SAC's presets: quantile critics by hand, and what each preset changes of SAC."""
+"""SAC's presets: quantile critics by hand, and what each preset changes in SAC."""
 
 from __future__ import annotations
 

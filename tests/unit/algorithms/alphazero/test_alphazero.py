@@ -1,4 +1,4 @@
-"""AlphaZero: its loss by hand, its resume bit for bit, and what it refuses."""
+"""AlphaZero: its loss by hand, bit-exact resumes, and what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Returns of one player are won or lost against a bar."""
+"""A single player's returns count as wins or losses against a bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.engine.worlds.random_play import uniform
 
 
 class Counts:
-    """One player counts to 3 by adding 1 or 2, and gets the number that it comes to; some start with 1."""
+    """One player counts to 3 or more by adding 1 or 2, and gets the final number; some games start with 1."""
 
     def __init__(self, seed: int, at: int | None = None) -> None:
         self.number = seed % 2 if at is None else at

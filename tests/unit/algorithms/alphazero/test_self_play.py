@@ -1,4 +1,4 @@
-"""Symmetric rows stay true, bars rise with returns, and new weights play once they have won enough."""
+"""Symmetric rows stay valid, bars rise with returns, and new weights play once they have won enough."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def trainee(**parts: Any) -> Any:
 
 
 def minibatch() -> SampleBatch:
-    """Rows of one position with a lone piece, whose visits are where the other pieces are not."""
+    """Rows of one position with a piece of each player, and all visits on one cell."""
     state = GAME.play(GAME.play(GAME.first(1), np.array([1])), np.array([6]))
     seen = GAME.observe(np.repeat(state, 200, axis=0))
     visits = np.zeros((200, 1, 9), np.float32)
@@ -56,7 +56,7 @@ def test_what_is_drawn_goes_on_from_a_state() -> None:
 
 
 class Sent:
-    """Workers that note what they are sent, and a learner that is one version further each time it is asked."""
+    """Workers that record what they are sent, and a learner whose version grows with each query."""
 
     def __init__(self) -> None:
         self.versions: list[int] = []

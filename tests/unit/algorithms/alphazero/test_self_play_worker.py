@@ -1,4 +1,4 @@
-"""Self-play delivers the rows of whole games, each with what came of its game for its own mover."""
+"""Self-play delivers the rows of whole games, each with the outcome of its game for the player to move."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def worker(**settings: Any) -> SelfPlayWorker:
 
 
 def one_weights() -> Weights:
-    """Weights of a network that is 0 everywhere."""
+    """Weights of a network whose output is always 0."""
     algorithm = AlphaZero(AlphaZeroConfig.parse(SETTINGS))
     running = assemble(WORLD, Policies.alone(algorithm), 3, lambda message: None, update_executor="eager")
     weights = running.trainee.weights()

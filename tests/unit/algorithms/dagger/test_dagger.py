@@ -1,4 +1,4 @@
-"""DAgger: the learner's states are labelled, the expert acts with the probability beta, experts of both kinds."""
+"""DAgger: the learner's states are labeled, the expert acts with the probability beta, experts of both kinds."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ REPLAYED = {
 
 
 def returns_of(rewards, terminateds, valid, best, gamma):
-    """Returns [T, B], step by step from the end; `best` [T + 1, B] holds the values to look ahead to."""
+    """Returns [T, B], step by step from the end; `best` [T + 1, B] holds the values to bootstrap from."""
     length, columns = rewards.shape
     found = np.zeros((length, columns))
     for b in range(columns):

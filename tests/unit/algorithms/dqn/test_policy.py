@@ -59,7 +59,7 @@ class OwnNet(nn.Module):
 
 
 class ActorCriticOfOnesOwn(OwnNet):
-    """One that fits another family."""
+    """A network that fits another family."""
 
     def forward(self, observations):
         """Returns outputs and values."""

@@ -137,7 +137,7 @@ def test_the_range_of_returns_moves_by_a_hundredth_of_the_way_and_is_descended_b
 def test_the_actors_loss_weighs_steps_by_the_chance_of_reaching_them_and_scales_returns_down_alone(
     range_before: float,
 ) -> None:
-    """Sums over single steps, in double precision, against the loss (arXiv:2301.04104, eqs. 11 and 12)."""
+    """Compares sums over single steps, in double precision, with the loss (arXiv:2301.04104, eqs. 11 and 12)."""
     algorithm = Dreamer(DreamerConfig.parse({**TINY, "gamma": 0.8, "horizon": 3}))
     policy = algorithm.policy(NUMBERS, 0)
     learner = LocalLearner(policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=0)
@@ -273,7 +273,7 @@ MOVES = {(0, 1): 2, (0, 2): 1, (2, 2): 3, (2, 3): 0}
 
 
 def walks(learner: LocalLearner, drawn: np.random.Generator, rows: int = 12, length: int = 6) -> SampleBatch:
-    """Random walks on the lake, whose final observations are rows of their own."""
+    """Random walks on the lake, with extra rows for final observations."""
     obs, starts = np.zeros((rows, length + 1), np.int64), np.zeros((rows, length + 1), np.bool_)
     actions = drawn.choice(4, p=[0.1, 0.4, 0.4, 0.1], size=(rows, length))
     valid, ends = np.ones((rows, length), np.bool_), np.zeros((rows, length), np.bool_)
@@ -297,7 +297,7 @@ def walks(learner: LocalLearner, drawn: np.random.Generator, rows: int = 12, len
 
 
 def imagined_rewards(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, Tensor]:
-    """What two actions [S, 2] are imagined to give behind the first observation, and whether it goes on there."""
+    """Imagined rewards of two actions [S, 2] after the first observation, and whether the episode continues there."""
     rows = outputs.rows(batch)
     states, _ = outputs.observe(batch, rows)
     state = States(states.recurrent[:, 0], states.latent[:, 0])

@@ -1,4 +1,4 @@
-"""DreamerV3's policy: which reward belongs to which observation, and who acts is who learns."""
+"""DreamerV3's policy: which reward belongs to which observation, and acting equals learning."""
 
 from __future__ import annotations
 

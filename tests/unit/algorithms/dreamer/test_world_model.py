@@ -1,4 +1,4 @@
-"""A world model over rows is the same model step by step, and forgets where episodes begin."""
+"""A world model over rows equals the model step by step, and its state is reset where episodes begin."""
 
 from __future__ import annotations
 

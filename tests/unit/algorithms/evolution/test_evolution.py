@@ -1,4 +1,4 @@
-"""ES, ARS and CMA-ES: the same run with any envs side by side, their steps by hand, exact resume, refusals."""
+"""ES, ARS and CMA-ES: equal runs with any number of envs, their steps by hand, exact resume, refusals."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_run_does_not_depend_on_how_many_envs_are_side_by_side(name: str) -> N
 
 
 class Quadratic(gymnasium.Env[Any, Any]):
-    """One step, which costs the squared distance of four actions from 0.9, near their bound of 1."""
+    """One step, which costs the squared distance of four actions to 0.9, near their bound of 1."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)

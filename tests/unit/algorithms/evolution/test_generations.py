@@ -1,4 +1,4 @@
-"""Candidates, their returns, and the directions that they say."""
+"""Candidates, their returns, and the directions that follow from them."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ PUSH = Spaces(gymnasium.spaces.Box(-9, 9, (2,), np.float32), gymnasium.spaces.Bo
 
 
 def written(folder: Path, spaces: Spaces, actions: Any, *, lengths: list[int], terminated: bool) -> str:
-    """Writes a set of episodes, whose observations are the number of the step and 1."""
+    """Writes a set of episodes with the number of the step and 1 as observations."""
     with SetWriter(folder, *spaces) as writer:
         for length in lengths:
             obs = np.stack([np.arange(length + 1), np.ones(length + 1)], -1).astype(np.float32)
@@ -57,7 +57,7 @@ def written(folder: Path, spaces: Spaces, actions: Any, *, lengths: list[int], t
 
 
 def rewarding(config: dict[str, Any], spaces: Spaces, logit: float, filters: Filters | None = None) -> ImitationRewards:
-    """Returns the operator with a discriminator that always says the same."""
+    """Returns the operator with a discriminator whose output is constant."""
     settings = GAILConfig.parse({**SMALL, **config})
     learner = SimpleNamespace(evaluate=lambda function, rows: np.full(rows["valid"].shape, logit, np.float32))
     trainee = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""MBMPO: tasks that a model imagines, MAML's own loss on them, who collects, and resuming to the last bit."""
+"""MBMPO: tasks that a model imagines, MAML's loss on them, which policies collect, and bit-exact resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MAPPO and IPPO: what the value sees, how it is normalised, and what its errors cost."""
+"""MAPPO and IPPO: what the value sees, how it is normalized, and what its errors cost."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -136,7 +136,7 @@ def test_worlds_without_a_state_and_envs_are_told_what_to_use_instead(wording) -
 
 
 def rows_of(number: int) -> SampleBatch:
-    """Rows whose targets differ ever more from one another, so that each share of them has moments of its own."""
+    """Rows whose targets differ more and more, so that each part of them has different moments."""
     draws = np.random.default_rng(4)
     column, scale = (number, 1), np.linspace(1.0, 20.0, number)[:, None]
     return SampleBatch(

@@ -1,4 +1,4 @@
-"""Teams whose members have memory: sequences of the team's steps, each member with a recurrent state of its own."""
+"""Teams whose members have memory: sequences of the team's steps, with a recurrent state for each member."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ STEPS = 3
 
 
 class TeamRecall(World):
-    """Both agents are paid 1 if each takes the action of its own cue in the third step; cues are shown in the first.
+    """Both agents are paid 1 if each takes the action of its cue in the third step; cues are shown in the first step.
 
-    The state shows both cues at all times, so that a value of the state needs no memory. Whoever has none can be right
-    half of the time alone, and a quarter of the time as a team.
+    The state shows both cues at all times, so a value of the state needs no memory. Without memory, an agent alone is
+    right half of the time, and a team a quarter of the time.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ SMALL = {
 
 
 def sequences() -> SampleBatch:
-    """Sequences in which a member is born in the burn-in, one among the steps, and one is absent for two steps."""
+    """Sequences: one member is born in the burn-in, one among the steps, and one is absent for two steps."""
     drawn = torch.Generator().manual_seed(0)
     span = BURN_IN + LENGTH + N_STEP
     starts = torch.zeros(ROWS, span, MEMBERS, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Mixers: monotone in every member's value, the sum as a special case, and nothing from who is absent."""
+"""Mixers: monotone in every member's value, the sum as a special case, and no effect of absent members."""
 
 import pytest
 import torch

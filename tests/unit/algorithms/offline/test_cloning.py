@@ -1,4 +1,4 @@
-"""BC and MARWIL maximise the likelihood of the data's actions, with equal weights or by advantage."""
+"""BC and MARWIL maximize the likelihood of the data's actions, with equal weights or by advantage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(folder: Path, observation: Space[Any], action: Space[Any], **columns: 
 
 
 def cue(rng: np.random.Generator, steps: int) -> tuple[Any, Any]:
-    """Observations whose sign decides about actions."""
+    """Observations whose sign determines the actions."""
     obs = rng.choice([-1.0, 1.0], (steps + 1, 1)).astype(np.float32)
     return obs, (obs[:-1, 0] > 0).astype(np.int64)
 

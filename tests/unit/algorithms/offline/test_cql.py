@@ -1,4 +1,4 @@
-"""CQL: its regulariser against closed forms, and its fixed point on a small MDP."""
+"""CQL: its regularizer compared with closed forms, and its fixed point on a small MDP."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ GAMMA = 0.8
 
 
 def small_mdp(rng):
-    """Random MDP of 3 states and 2 actions, and a behaviour policy."""
+    """Random MDP of 3 states and 2 actions, and a behavior policy."""
     mdp = FiniteMDP(rng.dirichlet(np.ones(3), (3, 2)), rng.normal(size=(3, 2)), np.ones(3) / 3)
     return mdp, rng.dirichlet([2.0, 2.0], 3)
 

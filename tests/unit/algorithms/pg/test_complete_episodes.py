@@ -13,7 +13,7 @@ T, B = 4, 3
 
 
 def fragments_of(lengths, cut, fragments):
-    """Makes fragments of a world whose column b runs episodes of the given lengths over and over.
+    """Makes fragments of a world whose column b repeats episodes of the given lengths.
 
     An observation is (column, episode, step); the reward of a step is its number in the episode plus 1; the value of an
     observation is 100 times its step.

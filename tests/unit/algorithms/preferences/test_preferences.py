@@ -1,4 +1,4 @@
-"""Preferences: noise of Bradley and Terry, whole episodes, reward model, the penalty of RLHF, DPO's loss."""
+"""Preferences: Bradley-Terry noise, whole episodes, reward model, the penalty of RLHF, DPO's loss."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SMALL = {
 
 
 def written(folder: Path, lengths: list[int]) -> DataSet:
-    """Writes a set of episodes, whose return is their length and whose observations are that length."""
+    """Writes a set of episodes whose returns and observations are their length."""
     with SetWriter(folder, gymnasium.spaces.Box(0, 99, (1,), np.float32), gymnasium.spaces.Discrete(2)) as writer:
         for length in lengths:
             ends = np.arange(1, length + 1) == length
@@ -127,7 +127,7 @@ def test_too_few_episodes_or_too_long_ones_are_refused(wanted: dict[str, int], m
 
 
 def stream(lengths: list[int]) -> SampleBatch:
-    """Rows of one env slot, in which a row with the final observation follows each episode's last step."""
+    """Rows of one env slot; a row with the final observation follows each episode's last step."""
     rows = [(episode, step, length) for episode, length in enumerate(lengths) for step in range(length + 1)]
     episode, step, length = (np.array(column) for column in zip(*rows, strict=True))
     return SampleBatch(

@@ -23,7 +23,7 @@ SHOWN_STEPS = 30
 
 @pytest.fixture
 def shown(tmp_path: Path) -> str:
-    """Demonstrations of one episode in which the observations count 1000, 1001, ... and reward 7 ends it."""
+    """Demonstrations of one episode, with observations 1000, 1001, ... and a final reward of 7."""
     valid = np.arange(SHOWN_STEPS + 1) < SHOWN_STEPS
     last = np.arange(SHOWN_STEPS + 1) == SHOWN_STEPS - 1
     columns = {

@@ -1,4 +1,4 @@
-"""R2D2's loss against a loop over single observations, and what does not reach its gradient."""
+"""R2D2's loss compared with a loop over single observations, and what does not affect its gradient."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def policy() -> RecurrentQPolicy:
 
 
 def rows_of_sequences(seed: int = 0) -> SampleBatch:
-    """Sequences with an episode's end in the burn-in, one among the steps learned from, and one behind them."""
+    """Sequences with an episode's end in the burn-in, among the steps learned from, and after them."""
     drawn = torch.Generator().manual_seed(seed)
     span = BURN_IN + LENGTH + N_STEP
     starts = torch.zeros(ROWS, span, dtype=torch.bool)

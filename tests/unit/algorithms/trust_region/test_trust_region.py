@@ -57,7 +57,7 @@ def fisher_matrix(distribution_at: Any, point: Tensor, actions: list[tuple[Tenso
 
 
 def products(distribution_at: Any, point: Tensor, damping: float) -> Tensor:
-    """The matrix of the Fisher products with the columns of the identity."""
+    """The matrix of Fisher products with the columns of the identity."""
     moved = point.clone().requires_grad_()
     kl = distribution_at(point).kl(distribution_at(moved)).mean()
     product = fisher_product(kl, moved, damping)
@@ -150,7 +150,7 @@ def test_the_step_of_a_softmax_bandit_is_the_closed_form_natural_gradient() -> N
 
 @pytest.mark.parametrize("tried", [1, 10])
 def test_a_line_search_keeps_the_divergence_within_its_bound_or_restores_the_weights(tried: int) -> None:
-    """Small actions are rewarded: the divergence of a shrinking Gaussian outgrows its quadratic model."""
+    """Small actions are rewarded, so the Gaussian shrinks, and its divergence outgrows the quadratic model."""
     algorithm = rlrun.TRPO(max_kl=0.5, line_search_steps=tried, model={"hiddens": []})
     policy, parameters = linear(algorithm, Box(-1, 1, (1,), np.float32))
     loss = step_of(policy, algorithm)(

@@ -1,4 +1,4 @@
-"""Experiments of RLlib's algorithms for data, sequences, teams, tasks, models and searches become specs."""
+"""Experiments with RLlib's algorithms for data, sequences, teams, tasks, models and searches become specs."""
 
 from __future__ import annotations
 

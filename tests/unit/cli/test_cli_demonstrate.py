@@ -1,4 +1,4 @@
-"""``rlrun demonstrate``: files of episodes by a function or a saved policy."""
+"""``rlrun demonstrate``: files of episodes played by a function or a saved policy."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from rlrun.engine.messages.errors import ExitCode
 
 @pytest.fixture(autouse=True)
 def _never_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps the messages of a slow check out of stderr, however busy the machine is."""
+    """Prevents the messages of slow checks on stderr, however busy the machine is."""
     monkeypatch.setattr(env, "SLOW_S", 3600.0)
 
 
 class Elapsed(Timer):
-    """Timer whose seconds are over at once."""
+    """Timer whose time is up at once."""
 
     def start(self) -> None:
         self.function()
@@ -28,7 +28,7 @@ class Elapsed(Timer):
 
 @pytest.fixture(scope="module")
 def slow() -> Result:
-    """A check that is slow from its beginning."""
+    """A check that is slow from the start."""
     torch.set_num_threads(2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(env, "Timer", Elapsed)

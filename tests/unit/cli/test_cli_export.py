@@ -1,4 +1,4 @@
-"""``rlrun export``: files that other programs act with, and what is refused."""
+"""``rlrun export``: files with which other programs act, and what is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DENSE = {"hiddens": (4,), "activation": "tanh"}
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint `dense`, and `lstm` of Pendulum."""
+    """A checkpoint `dense`, and a checkpoint `lstm` for Pendulum."""
     folder = tmp_path_factory.mktemp("saved")
     recurrent = {"hiddens": (4,), "core": "lstm", "core_width": 3}
     for name, env, model in (("dense", "CartPole-v1", DENSE), ("lstm", "Pendulum-v1", recurrent)):

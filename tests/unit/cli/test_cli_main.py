@@ -1,4 +1,4 @@
-"""The command group: names, help, and what a failed command says."""
+"""The command group: names, help, and messages of failed commands."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ EPISODES, STEPS = 20, 4
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two checkpoints `a` and `b` with other weights, and `c` with another gamma."""
+    """Two checkpoints `a` and `b` with different weights, and `c` with a different gamma."""
     folder = tmp_path_factory.mktemp("saved")
     for name, seed, gamma in (("a", 0, 0.9), ("b", 1, 0.9), ("c", 0, 0.5)):
         with Training("CartPole-v1", PPO(gamma=gamma, compile=False), seed=seed) as training:

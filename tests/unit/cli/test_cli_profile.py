@@ -77,7 +77,7 @@ def profile(*words: object) -> Result:
 
 
 def spec_with_lab(folder: Path, error: str, step: int, module: str) -> Path:
-    """Writes an env that raises at a step, and a spec that uses it; modules stay imported, so each has its own name."""
+    """Writes an env that raises at a step, and a spec for it; modules stay imported, so each needs its own name."""
     (folder / f"{module}.py").write_text(LAB.format(error=error, step=step))
     (folder / "tiny.yaml").write_text(SPEC.format(env=f"{module}:pole"))
     return folder / "tiny.yaml"
@@ -92,7 +92,7 @@ def measured_fragment(
 
 
 def by_hand() -> Profile:
-    """Ten seconds from 100 on, with two workers of which the second is on another machine."""
+    """Ten seconds starting at 100, with two workers, the second of them on another machine."""
     fragments = (
         measured_fragment(1, 100.0, {"env_step": 1.0, "inference": 2.0}, late=1.0),
         measured_fragment(2, 5000.0, {"env_step": 2.0}, late=-4899.0, clock="elsewhere"),
@@ -257,7 +257,7 @@ def spans_by_track(events: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[int
 
 
 def assert_nested(events: list[dict[str, Any]]) -> None:
-    """Checks that of any two spans of a track one ends before the other begins, or lies in it."""
+    """Checks that any two spans of a track are separate or nested."""
     open_ends: list[float] = []
     for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
         began, ended = event["ts"], event["ts"] + event["dur"]

@@ -1,4 +1,4 @@
-"""A Ray that does not come up in its time is started again, and given up in words."""
+"""A Ray that does not start in time is started again; if it never does, there is a clear error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMED_OUT = Exception(
 
 
 class StartedRays:
-    """Stands for `ray.init`: each call fails with the next of the failures, if there is one left."""
+    """Stand-in for `ray.init`: each call fails with the next failure, if there is one left."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
@@ -35,7 +35,7 @@ class StartedRays:
 
 @pytest.fixture
 def rays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartedRays]:
-    """Rays that fail as a test's parameter says."""
+    """Rays that fail as the test's parameter says."""
     started = StartedRays(*request.param)
     monkeypatch.setattr(ray, "init", started)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "mine")

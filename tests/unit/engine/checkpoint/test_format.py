@@ -71,7 +71,7 @@ def checkpoint(pristine: Path, tmp_path: Path) -> Path:
 
 
 def resealed(directory: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Changes the manifest as an attacker would: with the right digest for the changed text."""
+    """Changes the manifest like an attacker, with the correct digest of the changed text."""
     path = directory / "manifest.json"
     data = json.loads(path.read_text())
     change(data)
@@ -320,7 +320,7 @@ def pickled_array() -> bytes:
 
 
 def overlapping_members() -> bytes:
-    """Returns an archive of two members which are the same bytes of the file."""
+    """Returns an archive with two members that share the same bytes of the file."""
     buffer = io.BytesIO()
     array = io.BytesIO()
     np.save(array, np.zeros(1000))

@@ -1,4 +1,4 @@
-"""A process that saves without pause is killed at random instants; what it leaves must be usable every time."""
+"""A process that saves without pause is killed at random instants; what it leaves must always be usable."""
 
 import random
 import subprocess

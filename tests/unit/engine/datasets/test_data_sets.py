@@ -1,4 +1,4 @@
-"""Data sets hold what was written, survive kills and resumes, and are read without loading."""
+"""Data sets contain what was written, survive kills and resumes, and are read without loading them whole."""
 
 from __future__ import annotations
 

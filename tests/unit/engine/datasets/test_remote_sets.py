@@ -1,4 +1,4 @@
-"""Data sets in a storage are copied once into a bounded cache, and read in blocks where they are too large for it."""
+"""Data sets in a storage are copied once into a bounded cache, or read in blocks if they are too large for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(folder: Path, files: int = 1, first: int = 0, space: Box | Discrete = Discrete(3)) -> str:  # noqa: B008
-    """URI of a set with an episode in each file; observations count up from `first`, longer by a step in each."""
+    """URI of a set with one episode per file, each a step longer; observations count up from `first`."""
     with SetWriter(folder, Box(0, 1e6, (1,)), space, episodes_per_file=1) as writer:
         for number in range(files):
             steps = 8 + number

@@ -1,4 +1,4 @@
-"""Our vector CartPole is Gymnasium's single one, env slot by env slot and bit by bit."""
+"""rlrun's vector CartPole equals Gymnasium's single env, env slot by env slot and bit by bit."""
 
 from __future__ import annotations
 

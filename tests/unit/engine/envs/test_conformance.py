@@ -1,4 +1,4 @@
-"""One rule on every backend: rows after an end, flags, seeds, spaces, and the return to a place inside an episode."""
+"""The same rules on every backend: rows after an end, flags, seeds, spaces, and returns into an episode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ gymnasium.register("rlrun-tests/WholeCartPole-v0", vector_entry_point=CartPoleVe
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An env, how long to play it (several episodes in each env slot), and at how many random points to leave it."""
+    """An env, how long to play it (several episodes in each env slot), and at how many random points to stop."""
 
     backend: str
     env: dict[str, Any]
@@ -95,7 +95,7 @@ every = pytest.mark.parametrize("case", (CASES | WHOLE).values(), ids=CASES | WH
 
 @dataclass
 class Recorded:
-    """A stretch of experience: `observations` and `places` hold one row more than the rest."""
+    """A stretch of experience: `observations` and `places` have one more row than the rest."""
 
     observations: list[Any]
     places: list[list[EpisodePosition]]
@@ -256,7 +256,7 @@ def test_slots_differ_and_first_episodes_number_the_first(case: Case) -> None:
 
 
 def saved_at(stretch: Recorded, step: int) -> tuple[list[EpisodePosition], list[Any], list[str]]:
-    """Returns what a worker saves after so many steps: places, actions since each reset, hashes."""
+    """Returns what a worker saves after some steps: places, actions since each reset, hashes."""
     places = stretch.places[step]
     actions = [
         map_tree(lambda leaf, slot=slot: leaf[:, slot], np.array(stretch.actions[step - place.length : step]))
@@ -339,7 +339,7 @@ def test_replaying_stops_when_its_time_is_over(case: Case) -> None:
 
 
 def joined(first: Recorded, second: Recorded) -> Recorded:
-    """Returns a stretch and the one behind it as one; the second begins with what the first ends with."""
+    """Joins a stretch and the one after it; the second begins with the last row of the first."""
     return Recorded(
         first.observations[:-1] + second.observations,
         first.places[:-1] + second.places,
@@ -353,9 +353,9 @@ def joined(first: Recorded, second: Recorded) -> Recorded:
 
 @contextmanager
 def chosen_episodes(case: Case, slots: Sequence[int], seeds: Sequence[int]) -> Iterator[tuple[int, Recorded]]:
-    """Gives a stretch in which chosen episodes are begun in some env slots, and after how many steps that was.
+    """Yields the number of steps before chosen episodes begin in some env slots, and the whole stretch.
 
-    It is right after an end in the last env slot, which would begin its next episode then.
+    They begin right after an end in the last env slot, when its next episode would begin.
     """
     stretch = recorded(case)
     step = int(stretch.ends[:, -1].argmax()) + 1

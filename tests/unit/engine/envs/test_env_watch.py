@@ -1,4 +1,4 @@
-"""Whoever waits for an env's own code is told what it waits for, and can end the wait."""
+"""Users who wait for an env's code are told what rlrun waits for, and can end the wait."""
 
 from __future__ import annotations
 

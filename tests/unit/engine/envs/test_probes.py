@@ -19,7 +19,7 @@ STEPS = 40
 
 
 class Mass(gymnasium.Env[Any, Any]):
-    """Mass on a spring, pushed by the action; rewards are high near the origin. What is wrong is told by name."""
+    """Mass on a spring, pushed by the action; rewards are high near the origin. A name selects what is wrong."""
 
     def __init__(self, fault: str = "") -> None:
         self.fault = fault
@@ -78,7 +78,7 @@ class Mass(gymnasium.Env[Any, Any]):
 
 
 class Arm(gymnasium.Env[Any, Any]):
-    """Arm of two links with fast joints; angles as cosines and sines, velocities and the tip, so nothing is hidden."""
+    """Arm with two links and fast joints; shows cosines and sines of angles, velocities and the tip; hides nothing."""
 
     def __init__(self) -> None:
         self.action_space = Box(-1.0, 1.0, (2,), np.float32)

@@ -1,4 +1,4 @@
-"""What envs that are stepped one by one note of where they are, and what a later process reads of it."""
+"""Notes of envs that are stepped one by one about their position, and how a later process reads them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ SEEDS = EpisodeSeeds(run_seed=7, worker_index=0)
 
 
 class Reads(gymnasium.Env[Any, Any]):
-    """Reads at each reset and step what is noted; episodes have two steps."""
+    """Reads the notes at each reset and step; episodes have two steps."""
 
     observation_space: ClassVar[Any] = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space: ClassVar[Any] = gymnasium.spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""What clients' messages do, without a network: order, repetitions, ends, silence."""
+"""Effects of clients' messages, without a network: order, repetitions, ends, silence."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def served(
 
 
 def told(episodes: ClientEpisodes, verb: str, **entries: Any) -> dict[str, Any]:
-    """Returns the answer that a message has at once."""
+    """Returns the immediate answer to a message."""
     return episodes.ask({"verb": verb, **entries}).result(timeout=0)
 
 
@@ -404,7 +404,7 @@ def test_a_closed_server_answers_who_waits() -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_whatever_is_repeated_or_out_of_order_each_step_counts_once(data: st.DataObject) -> None:
-    """A client of two episodes sends each message any number of times, old ones and wrong ones between them."""
+    """A client of two episodes sends each message any number of times, mixed with old and wrong ones."""
     episodes = served(2)
     client = client_of(episodes)
     plans = data.draw(st.lists(st.integers(0, 4), min_size=2, max_size=2))  # decisions of each episode

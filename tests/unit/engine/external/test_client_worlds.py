@@ -43,7 +43,7 @@ pytestmark = pytest.mark.timeout(60)
 
 @contextmanager
 def simulating(address: str, play: Any) -> Iterator[list[Any]]:
-    """Runs `play(client)` in a thread; what it returns, or raised, is in the list at the end."""
+    """Runs `play(client)` in a thread; in the end, the list holds what it returned or raised."""
     told: list[Any] = []
     client = Client(address, patience_s=1.0)
 
@@ -61,7 +61,7 @@ def simulating(address: str, play: Any) -> Iterator[list[Any]]:
 
 
 def play(client: Client, lengths: tuple[int, ...] = (3, 2)) -> list[int]:
-    """Plays episodes whose observation is the step, 10 times the episode added, and whose reward is the step."""
+    """Plays episodes whose observation is the step plus 10 times the episode, and whose reward is the step."""
     actions = []
     for number, length in enumerate(lengths):
         episode = client.start_episode()

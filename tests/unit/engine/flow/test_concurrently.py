@@ -28,7 +28,7 @@ class Replay(Source):
 
 
 class Worker(Source):
-    """Is ready again some time after it was asked, as a rollout worker is."""
+    """Is ready some time after a request, like a rollout worker."""
 
     def __init__(self, letter: str, seconds: float, barrier: bool = False) -> None:
         super().__init__(letter)

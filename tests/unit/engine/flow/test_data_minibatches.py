@@ -20,7 +20,7 @@ SPACES = Box(-np.inf, np.inf, (2,)), Discrete(2, start=1)
 
 
 def write(folder: Path, seed: int, steps: int = 40, episodes: int = 1) -> str:
-    """A set with an episode in each file, in which the first number of an observation is the seed."""
+    """A set with one episode per file; the first number of each observation is the seed."""
     rng = np.random.default_rng(seed)
     with SetWriter(folder, *SPACES, episodes_per_file=1) as writer:
         for _ in range(episodes):

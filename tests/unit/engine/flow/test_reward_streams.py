@@ -25,7 +25,7 @@ GAMMA = 0.5
 def two_episodes(stream: str, rewards: str, *, terminated: bool = True) -> SampleBatch:
     """Returns five rows of one env slot: two steps of an episode, its final observation, two of the next episode.
 
-    The row of the final observation holds garbage in all columns, but that a stream of the env has no reward there.
+    The row of the final observation holds garbage in all columns, except that streams of the env have no reward there.
     """
     flags = np.array([[False], [True], [False], [False], [False]])
     return SampleBatch(
@@ -148,13 +148,13 @@ def test_whole_episodes_get_the_returns_of_their_costs(use_baseline: bool) -> No
 
 
 def saved(operator: StatefulOperator) -> Any:
-    """Returns an operator's state as a checkpoint gives it back."""
+    """Returns an operator's state after a round trip through a checkpoint."""
     arrays: list[Any] = []
     return decode(encode(operator.state(), arrays), arrays)
 
 
 def costly(cost: float, *, ends: int = 1) -> SampleBatch:
-    """Returns a batch of 3 steps with so many ends, and a row without a step that holds garbage."""
+    """Returns a batch of 3 steps with a number of ends, and a row of garbage without a step."""
     flags = np.zeros((4, 1), np.bool_)
     flags[:ends] = True
     flags[3] = True
@@ -246,7 +246,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(ma
 
 
 def errors(operator: IntrinsicRewards, rows: SampleBatch) -> np.ndarray[Any, Any]:
-    """Returns what the networks say of steps, [T, B], without any scale."""
+    """Returns the networks' unscaled errors for steps, [T, B]."""
     from rlrun.engine.reward_streams.curiosity import intrinsic_rewards
 
     found = operator.trainee.learner.evaluate(intrinsic_rewards, rows.zero_invalid().rows(1))

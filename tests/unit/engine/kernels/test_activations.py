@@ -1,4 +1,4 @@
-"""Activations in one loop have the bits of the separate loops that they are made of."""
+"""Activations in one loop equal the separate loops that they combine, bit for bit."""
 
 from __future__ import annotations
 

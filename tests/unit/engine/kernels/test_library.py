@@ -30,7 +30,7 @@ CACHED = (why_no_library, library, key, compiler, product)
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No kernels are there yet; they compile in half a second, without optimizations."""
+    """Starts without kernels; they compile in half a second, without optimizations."""
     monkeypatch.setattr(kernel_library, "FLAGS", (*FLAGS, "-O0"))
     for each in CACHED:
         each.cache_clear()

@@ -1,4 +1,4 @@
-"""Ratings against closed forms."""
+"""Ratings, compared with closed forms."""
 
 import math
 

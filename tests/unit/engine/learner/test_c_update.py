@@ -1,4 +1,4 @@
-"""Updates by kernels in C: their numbers, their bits, and where many minibatches are one call."""
+"""Updates with C kernels: their values, their bits, and many minibatches in one call."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_updates_read_action_masks_as_envs_show_them() -> None:
 
 
 def learned_line(translate: Any, calls_of: list[int]) -> tuple[Tensor, NDArray[np.float32]]:
-    """Learns a line by minibatches, a few at a call; returns the weights and the sums of loss and rate."""
+    """Learns a line from minibatches, a few per call; returns the weights and the sums of loss and rate."""
     x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
     y = x @ torch.tensor([1.0, -2.0, 0.5]) + 0.1
     rows = np.random.default_rng(0).permuted(np.tile(np.arange(64), (6, 1)), axis=1).reshape(-1, 16)

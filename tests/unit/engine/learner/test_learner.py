@@ -68,7 +68,7 @@ def learn(learner, batch, num_epochs=1, minibatch_size=16, scheduled=SCHEDULED, 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """Keeps what one test has compiled for the next, apart from the user's own."""
+    """Keeps what one test has compiled for the next, separately from the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         directory = tmp_path_factory.mktemp("cache")
         patch.setenv("RLRUN_CACHE", str(directory))
@@ -316,7 +316,7 @@ class NoisyPolicy(ActorCriticPolicy):
 
 @pytest.mark.parametrize("update_executor", ["eager", "numpy"])
 def test_a_loss_reads_the_noise_of_its_rows_also_over_a_batch(update_executor):
-    """The mean of the noise over an epoch is that of the numbers drawn, whatever the minibatches."""
+    """The mean of the noise over an epoch equals the mean of the drawn numbers, whatever the minibatches."""
     policy = plain_policy(NoisyPolicy, SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(4,)), seed=1)
 
     def loss(outputs, batch, scheduled):
@@ -342,7 +342,7 @@ def test_a_loss_that_reads_a_setting_that_is_not_scheduled_is_told_what_to_do():
 
 
 class Shaped:
-    """Algorithm whose loss is no scalar, or whose statistic is none."""
+    """Algorithm whose loss or statistic is not a scalar."""
 
     def loss(self, outputs, batch, scheduled):
         return Loss(outputs.values.square(), {})

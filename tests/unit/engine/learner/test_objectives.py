@@ -1,4 +1,4 @@
-"""Objectives that run at rates of their own, hand tensors on, assign values, and take gradients from elsewhere."""
+"""Objectives that run at different rates, pass tensors on, assign values, and take gradients from elsewhere."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,7 +23,7 @@ from tests.sum_of_two import SumOfTwo
 
 
 class Numbers(nn.Module):
-    """A number for the model, one for the actor, and a running mean that nobody descends."""
+    """A number for the model, one for the actor, and a running mean without a gradient."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +33,7 @@ class Numbers(nn.Module):
 
 
 class NumbersPolicy(Policy):
-    """Puts out its parameters."""
+    """Outputs its parameters."""
 
     def __init__(self):
         self.module = Numbers()
@@ -60,7 +60,7 @@ def model_loss(outputs, batch, scheduled):
 
 
 def actor_loss(outputs, batch, scheduled):
-    """Its gradient is the mean of what the model's objective carried."""
+    """Its gradient is the mean of the values carried by the model's objective."""
     carried = batch["model/doubled"]
     assert not carried.requires_grad
     loss = masked_mean(outputs["actor"] * carried, batch["valid"].float())
@@ -144,7 +144,7 @@ def with_optimizer(optimizer):
 
 
 def td_loss(outputs, batch, scheduled):
-    """The model's loss and its errors towards the target's predictions, which are the rows' priorities."""
+    """The model's loss, with its errors relative to the target's predictions as priorities of the rows."""
     errors = (outputs["model"] - 0.9 * outputs["targets"]["model"]) * batch["x"]
     found = model_loss(outputs, batch, scheduled)
     total = found.total + masked_mean(errors.square(), batch["valid"].float())
@@ -156,7 +156,7 @@ NEEDS_COMPILER = pytest.mark.skipif(compiler() is None, reason="this machine has
 
 @pytest.fixture(params=["traced", pytest.param("compiled", marks=[pytest.mark.regress, NEEDS_COMPILER])])
 def compiled_updates(request, tmp_path, monkeypatch):
-    """Has compiled updates run their graph as it is; `make regress` also what the C++ compiler makes of it."""
+    """Makes compiled updates run their graph without compiling; `make regress` also uses the C++ compiler."""
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
     if request.param == "traced":
         request.getfixturevalue("traced_updates")
@@ -364,7 +364,7 @@ class Layer(nn.Module):
 
 
 class LayerPolicy(NumbersPolicy):
-    """Puts out the parameters of a layer."""
+    """Outputs the parameters of a layer."""
 
     def __init__(self):
         self.module = Layer()

@@ -1,4 +1,4 @@
-"""What each optimizer does with given gradients, by hand and beside torch's own."""
+"""What each optimizer does with given gradients, by hand and compared with torch's optimizers."""
 
 import numpy as np
 import pytest

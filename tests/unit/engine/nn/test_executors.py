@@ -1,4 +1,4 @@
-"""One description of a network, two executors: torch over rows of steps and NumPy step by step say the same."""
+"""One description of a network, two executors: torch over rows of steps and NumPy step by step agree."""
 
 import pickle
 

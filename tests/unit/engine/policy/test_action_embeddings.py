@@ -1,4 +1,4 @@
-"""Actions that are described by features: their logits and values follow them wherever they stand in the list."""
+"""Actions described by features: their logits and values do not depend on their positions in the list."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def observations_of(seed=1):
 
 
 def outputs_of(policy, observations):
-    """What the learner's side says of the actions, masked, [N, K]."""
+    """The learner's masked outputs for the actions, [N, K]."""
     views = policy.parameters.views(torch.from_numpy(flat_of(policy)))
     rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
     if isinstance(policy, QPolicy):

@@ -140,7 +140,7 @@ OF_BOUNDED = [SquashedBoxActions(bounded_box(BOUNDED, "it")), DeterministicBoxAc
 
 
 def test_smoothly_bounded_log_stds_are_those_of_flashsac() -> None:
-    """-10 + 6 (1 + tanh x) for an output x, in float64; both libraries sample and weigh by it."""
+    """-10 + 6 (1 + tanh x) for an output x, in float64; both libraries use this to sample and for probabilities."""
     model = SquashedBoxActions(bounded_box(BOUNDED, "it"), smooth_log_stds=True)
     outputs = np.array([[0.3, -0.2, -9.0, 0.4], [0.1, 0.5, 0.0, 8.0], [0.0, 0.0, 0.5, 0.6]], np.float32)
     noise = np.array([[0.5, -0.1], [1.0, 0.002], [-0.3, 0.1]], np.float32)

@@ -40,14 +40,14 @@ def randomized(policy, seed=0):
 
 
 def heads_of(policy, observations):
-    """What the torch module says of observations [N, ...]: outputs [N, K] and values [N]."""
+    """The torch module's results for observations [N, ...]: outputs [N, K] and values [N]."""
     with torch.no_grad():
         heads, _ = policy.network(None, {"obs": map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)})
     return heads["outputs"][:, 0].numpy(), heads["value"][:, 0, 0].numpy()
 
 
 def acted_values(behavior, observations):
-    """What the acting side says observations are worth, [N]."""
+    """The acting side's values of observations, [N]."""
     heads, _ = behavior.collector.recording.value_network({"obs": observations})
     return heads["value"][:, 0]
 

@@ -1,4 +1,4 @@
-"""Of env slots that do not act nothing moves and nothing is recorded; the others do as if they were alone."""
+"""In env slots that do not act, nothing changes and nothing is recorded; the others act as if they were alone."""
 
 import numpy as np
 import pytest

@@ -45,7 +45,7 @@ def acted_fragment(behavior: BehaviorPolicy) -> SampleBatch:
 
 
 class TwiceAsMuch(Recording):
-    """Doubles the actions of a fragment, as one that is postprocessed may."""
+    """Doubles the actions of a fragment, as postprocessing may do."""
 
     replaces_actions = True
 

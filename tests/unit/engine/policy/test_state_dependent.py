@@ -43,7 +43,7 @@ def observations_of(rows, columns, seed=0):
 
 
 def collected(behavior, observations, seed=1):
-    """What a worker records while it acts on observations [T + 1, B, 5]."""
+    """The fragment that a worker records while it acts on observations [T + 1, B, 5]."""
     length, columns = len(observations) - 1, observations.shape[1]
     noise, record = (
         behavior.noise_source.noise(np.random.default_rng(seed), length, columns),
@@ -55,7 +55,7 @@ def collected(behavior, observations, seed=1):
 
 
 def outputs_of(policy, observations):
-    """What the network puts out for observations [N, 5], [N, K]."""
+    """The network's outputs for observations [N, 5], [N, K]."""
     heads, _ = policy.module({"obs": observations[:, None]})
     return heads["outputs"][:, 0]
 

@@ -1,4 +1,4 @@
-"""A command's parent ends as the command does, hands signals on, and knows an end that nobody has announced."""
+"""A command's parent exits like the command, passes signals on, and recognizes an unexpected end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ except UnexpectedEnd as end:
 
 
 def begun(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """Starts a program in a session of its own, behind the fork."""
+    """Starts a program in its own session, after the fork."""
     command = [sys.executable, "-c", BEGIN + program, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 

@@ -1,4 +1,4 @@
-"""Stacks of frames come back exactly as they were, though every frame is kept once."""
+"""Stacks of frames are restored exactly, although each frame is stored only once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlrun.engine.replay.ring import ReplayRing
 
 
 class StackedWorld:
-    """Columns of stacks [S, 2, 3] whose frames never come twice; each episode begins in one of several ways."""
+    """Columns of stacks [S, 2, 3] with unique frames; each episode begins in one of several ways."""
 
     def __init__(self, columns: int, num_frames: int, rng: np.random.Generator, first: int = 1) -> None:
         self.columns, self.num_frames, self.rng, self.next_number = columns, num_frames, rng, first
@@ -139,7 +139,7 @@ def test_an_observation_that_is_no_such_stack_is_refused(wording) -> None:
 
 
 def test_a_million_steps_of_atari_take_less_than_8_gigabytes() -> None:
-    """The hundredth part is looked at; arrays that nobody writes to take no memory."""
+    """The test uses a hundredth; unwritten arrays take no memory."""
     config = ReplayConfig(capacity=10_000, sampling="prioritized", frame_stack=4)
     replay = ReplayBuffer(config, num_workers=1, n_step=3, gamma=0.99, seed=0)
     shape = (4, 1)

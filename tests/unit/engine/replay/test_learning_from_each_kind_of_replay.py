@@ -1,4 +1,4 @@
-"""What is learned does not depend on where a replay lies, nor on whether it keeps stacks of images whole."""
+"""Learning does not depend on where a replay is stored, or on whether it stores stacks of images whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay in this process draws, how often, and with which weights."""
+"""The steps that a replay in this process draws: how often, and with which weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rewarded_fragment(first: int, length: int, columns: int = 1, ends: tuple[int
 
 
 def with_priorities(batch: SampleBatch, errors: Any) -> SampleBatch:
-    """Returns the steps with first priorities of their own."""
+    """Returns the steps with the given initial priorities."""
     return SampleBatch(batch, priorities=np.asarray(errors, np.float32))
 
 

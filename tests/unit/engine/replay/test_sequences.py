@@ -1,4 +1,4 @@
-"""A replay of sequences against a list of all that ever happened."""
+"""A replay of sequences compared with a list of everything that happened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GAMMA, WIDTH = 0.9, 2
 
 
 class Stream:
-    """One worker's experience: numbers that say where they come from, with episodes of random lengths."""
+    """One worker's experience: numbers that encode their origin, with episodes of random lengths."""
 
     def __init__(self, seed: int, columns: int) -> None:
         self.drawn = np.random.default_rng(seed)
@@ -27,7 +27,7 @@ class Stream:
         self.rows: list[dict[str, Any]] = []
 
     def reset_slots(self) -> None:
-        """Begins new episodes in all columns, as a worker that is made anew does."""
+        """Begins new episodes in all columns, like a restarted worker."""
         self.obs = self.drawn.normal(size=(self.columns, 1)).astype(np.float32)
         self.starts, self.finals = np.ones(self.columns, np.bool_), np.zeros(self.columns, np.bool_)
 

@@ -1,4 +1,4 @@
-"""Views out of replays: each observation is kept once, and what is drawn is what was seen, next observations too."""
+"""Views from replays: each observation is stored once, and drawn views equal those seen, even next observations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LENGTH, CAPACITY = 7, 150
 def seen_in(batches: list[SampleBatch]) -> dict[bytes, list[Any]]:
     """Returns the views of all observations by the newest frame.
 
-    No frame was shown before, but that of an agent which ends without a final observation is shown once more.
+    All frames are unique, but if an agent ends without a final observation, its last frame is shown again.
     """
     found: dict[bytes, list[Any]] = {}
     for batch in batches:

@@ -1,4 +1,4 @@
-"""What curiosity's networks say of steps, in closed form, and where they stand beside the actor-critic."""
+"""Outputs of curiosity's networks for steps, in closed form, and their place next to the actor-critic."""
 
 from __future__ import annotations
 

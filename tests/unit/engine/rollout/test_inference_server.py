@@ -1,4 +1,4 @@
-"""An inference server in this process: rows equal those of workers that act themselves, in any order of arrival."""
+"""An inference server in this process: same rows as with workers that act themselves, in any order of arrival."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def assert_equal_batches(first, second):
 
 
 class Drifting(ConstantReward):
-    """Shows what it is told from a step of each episode on, or of the one with a seed; episodes take seven steps."""
+    """Shows a given observation from some step of each episode on, or of one seed's; episodes have seven steps."""
 
     def __init__(self, value, from_step, in_seed=None):
         super().__init__(episode_len=7)
@@ -416,7 +416,7 @@ def noise_with(every):
 
 
 def drawn_matrices(every, length, fragments):
-    """Matrices and the actions' own noise, [number of fragments * T, B, ...]."""
+    """Noise matrices and the noise of actions, [number of fragments * T, B, ...]."""
     draw = FragmentNoise(noise_with(every), 5, 1, length, SLOTS)
     noise = np.concatenate([draw(fragment) for fragment in fragments])
     return np.split(noise, [3 * ACTIONS], axis=-1)

@@ -48,7 +48,7 @@ MODELS = {
 
 
 class OneAgentEach:
-    """A vector env as worlds of one agent, whose slots are the env slots."""
+    """A vector env as one-agent worlds, whose slots are the env slots."""
 
     state_space = None
     replays = True
@@ -106,7 +106,7 @@ def behavior_for(spaces, model=MODELS["feed-forward"], version=4, **more):
 
 
 def fragments(recorder, length, number, *, seed=0):
-    """Records fragments with noise that depends on the steps alone, however they are cut."""
+    """Records fragments whose noise depends only on the steps, however they are cut."""
     ((policy, slots),) = recorder.slots.items()
     behavior = recorder_behavior(recorder)
     made = []
@@ -165,9 +165,9 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
 
 
 class Lives(World):
-    """Agents are born, act, are paid and die at random; each observation is a number that was never shown before.
+    """Agents are born, act, are paid and die at random; each observation is a unique number.
 
-    What happened is noted, from which a reader may tell each agent's steps without knowing of slots or rows.
+    It records what happens, so that each agent's steps are known without slots or rows.
     """
 
     def __init__(self, clock: str, at_most: int = 3) -> None:
@@ -257,7 +257,7 @@ def slot_recorder(worlds, length: int, model: str = "feed-forward", version: int
 
 
 def recorded_steps(batches: list[SampleBatch]) -> dict[float, dict]:
-    """Returns the steps in fragments, by what was observed, with what follows each in its slot's packed rows."""
+    """Returns the steps in fragments by observation, with what follows each step in its slot's packed rows."""
     found = {}
     for batch in batches:
         rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
@@ -378,7 +378,7 @@ def test_fragments_of_7_hold_the_steps_of_one_of_70(clock, model):
 
 
 class Script(World):
-    """Plays a script: what each step shows, pays and ends, whatever is done."""
+    """Plays a script of what each step shows, pays and ends, whatever the actions."""
 
     def __init__(self, first: dict, *steps: WorldStep, clock: str = "per_agent") -> None:
         self.first, self.steps, self.clock = first, steps, clock

@@ -1,7 +1,7 @@
 """Steps of a policy in an env of tensors: the functions that a GPU captures as CUDA graphs, run without one.
 
-A recorded function has what a captured one has: its operations are those of one call, whatever Python would do in the
-next one, and it reads and writes the memory that it was recorded with.
+A recorded function behaves like a captured one: it repeats the operations of one call, whatever Python would do in
+the next call, and it reads and writes the memory with which it was recorded.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Recorded:
-    """Function recorded as a list of operations, in the place of `CapturedFunction`."""
+    """Function recorded as a list of operations, a stand-in for `CapturedFunction`."""
 
     made = 0
 
@@ -120,7 +120,7 @@ def test_a_training_by_recorded_updates_and_steps_has_the_bits_of_an_eager_one(m
 
 
 def check(made: Training) -> None:
-    """Compares fragments of two workers, the steps of one of which are recorded, while the policy learns."""
+    """Compares fragments of two workers, one of which has recorded steps, while the policy learns."""
     config = made.running.workers.config
     graphs = Graphs(pytest.fail)
     eager, by_graph = TensorRolloutWorker(config), TensorRolloutWorker(dataclasses.replace(config, graphs=graphs))
@@ -149,7 +149,7 @@ def test_steps_wait_for_nothing(settings: dict[str, Any], env: dict[str, Any], m
 
 
 def watched(function: Callable[..., list[Tensor]]) -> Callable[..., list[Tensor]]:
-    """Returns a function that raises where a graph would refuse an operation."""
+    """Returns a function that raises an error where a graph would refuse an operation."""
 
     def run(*arguments: Any) -> list[Tensor]:
         with OnTheGpu():  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Rollout worker of envs of tensors, and trainings with it."""
+"""Rollout worker for tensor envs, and trainings with it."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def small(kind: Any = PPO, **settings: Any) -> Algorithm[Any]:
 
 
 def worker_of(algorithm: Algorithm[Any], **env: Any) -> TensorRolloutWorker:
-    """A worker with the first weights of a training."""
+    """A worker with the initial weights of a training."""
     running = training(algorithm, **env).running
     worker = TensorRolloutWorker(running.workers.config)
     worker.follow(Orders({"default": running.trainee.weights()}))

@@ -1,4 +1,4 @@
-"""Views: what acted step by step is what is read out of fragments, whoever records them and however they are cut."""
+"""Views while acting equal views read from fragments, whoever records the fragments and however they are cut."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products o
 
 
 class ShortEpisodes(gymnasium.Env[Any, Any]):
-    """Episodes of 1 to 5 steps, terminated or truncated; observations and rewards that were never shown before."""
+    """Episodes of 1 to 5 steps, terminated or truncated, with unique observations and rewards."""
 
     observation_space: gymnasium.Space[Any] = Box(-np.inf, np.inf, (2,), np.float32)
     action_space: gymnasium.Space[Any] = Discrete(NONE)
@@ -58,7 +58,7 @@ class ShortEpisodes(gymnasium.Env[Any, Any]):
 
 
 class ShortChoices(ShortEpisodes):
-    """Two choices from 5 and 6 on, a mask, and several actions at a time."""
+    """Two choices starting at 5 and 6, a mask, and several actions at a time."""
 
     observation_space = Dict({"action_mask": Box(0, 1, (5,), np.int8), "cards": MultiDiscrete([4, 3], start=[5, 5])})
     action_space = MultiDiscrete([3, 2])
@@ -105,7 +105,7 @@ def joined_fragments(parts: list[SampleBatch]) -> SampleBatch:
 
 
 def by_hand(batches: list[SampleBatch]) -> dict[str, np.ndarray]:
-    """Returns the views of all rows but the last, walking each slot's stream with a list for each episode."""
+    """Returns the views of all rows but the last, from a list for each episode along each slot's stream."""
     joined = {name: np.concatenate([own[name] for own in batches]) for name in ("actions", "valid")}
     obs = np.concatenate([own["obs"][:-1] for own in batches])
     rewards = np.concatenate([own["prev_rewards"][1:] for own in batches])  # the rewards that the env gave, unclipped
@@ -153,7 +153,7 @@ def test_fragments_behind_each_other_are_viewed_as_they_are_one_by_one() -> None
 
 
 def test_a_fragment_in_which_nobody_acts_is_viewed_as_nothing() -> None:
-    """The slots of a policy whose agents have not been born yet."""
+    """Tests slots of a policy whose agents are not born yet."""
     behavior = policy_of().behavior()
     batch = behavior.collector.allocate(3, 2)
     batch.update(obs=np.zeros((4, 2, 2), np.float32), actions=np.zeros((3, 2), np.int64))

@@ -1,4 +1,4 @@
-"""Curricula: what an iteration's metrics make of the next episodes, in a run that is cut and goes on bit for bit."""
+"""Curricula: how an iteration's metrics change the next episodes, even in a run that is resumed bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HERE = "tests.unit.engine.training.test_curriculum"
 
 
 def goes_up(metrics: dict[str, Any]) -> dict[str, Any]:
-    """A further 1 for each 200 env steps."""
+    """Grows by 1 every 200 env steps."""
     return {"goal": float(metrics["env_steps"] // 200)}
 
 

@@ -77,7 +77,7 @@ def _counts_from_zero() -> None:
 
 
 def nameless() -> type[Walk]:
-    """A class that only this process knows, as one in a notebook."""
+    """A class that only this process knows, like a class in a notebook."""
 
     class Nameless(Walk):
         pass

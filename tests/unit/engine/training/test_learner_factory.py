@@ -1,4 +1,4 @@
-"""How a run's updates are computed is decided by its settings and its length."""
+"""A run's settings and length decide how its updates are computed."""
 
 from __future__ import annotations
 

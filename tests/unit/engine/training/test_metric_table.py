@@ -1,4 +1,4 @@
-"""Every metric is declared once, and what results hold is what was declared."""
+"""Every metric is declared once, and results contain exactly the declared metrics."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is restored for acting alone: no worker, no replayed episode, and the policy as it was."""
+"""Restores for acting alone: no worker, no replayed episodes, and the same policy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.engine.training.training import Training
 
 
 class Counted(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
-    """A CartPole that counts what is done to all of its kind."""
+    """A CartPole that counts instances and steps over all instances."""
 
     made: ClassVar[int] = 0
     steps: ClassVar[int] = 0

@@ -241,7 +241,7 @@ def test_what_is_said_of_a_policy_that_there_is_not_is_refused(wrong: dict[str, 
 
 
 class Crowd(World):
-    """Most of many slots are empty most of the time."""
+    """Has many slots, most of which are empty most of the time."""
 
     def __init__(self) -> None:
         self.possible_agents = [f"agent_{i}" for i in range(12)]

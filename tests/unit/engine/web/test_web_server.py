@@ -1,4 +1,4 @@
-"""HTTP servers: who may ask, how much, and how they start and stop."""
+"""HTTP servers: who may send requests, how many, and how servers start and stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of envs and worlds that are stepped all at once when one hangs or takes the process with it."""
+"""Messages about envs and worlds that are stepped together, when one hangs or ends the process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _trial(tmp_path: Path) -> Iterator[None]:
 
 
 def told() -> tuple[str, str]:
-    """Returns what a watch that finds this hung tells, and what a later process tells of this one's death."""
+    """Returns the message of a watch that finds this process hung, and of a later process about its death."""
     return waits_for(sys._getframe()), str(stepped_env(TRIAL[0]))
 
 

@@ -1,4 +1,4 @@
-"""Worlds of different tasks: which one an episode has follows from its seed, and infos and observations tell it."""
+"""Worlds with different tasks: the seed determines an episode's task; infos and observations show it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ShowsTask(Goals):
 
 
 class ManyGoals:
-    """A factory of worlds that are stepped all at once."""
+    """A factory of worlds that are stepped together."""
 
     def __init__(self, num_worlds: int) -> None:
         raise AssertionError("a check makes nothing")

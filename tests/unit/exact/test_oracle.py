@@ -1,4 +1,4 @@
-"""Exact values beside learned ones: of tables, Q networks and actor-critics; refusals."""
+"""Exact values compared with learned ones of tables, Q networks and actor-critics; refusals."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def names(findings: list[Finding]) -> list[str]:
 def trained(
     folder: Path, algorithm: str, env: Any, config: dict[str, Any], env_steps: int = 4000, seeds: Sequence[int] = (0,)
 ) -> list[Finding]:
-    """Trains, and returns what is found out about it."""
+    """Trains, and returns the findings."""
     spec = {
         "algorithm": algorithm,
         "env": env,
@@ -180,7 +180,7 @@ def seen(
     status: Status = "TERMINATED",
     error: str = "",
 ) -> Evidence:
-    """Returns what a trial of configuration 0 with such columns is."""
+    """Returns the evidence of a trial of configuration 0 with such columns."""
     values = {metric: np.array(column, np.float64) for metric, column in rows.items()}
     trial = TrialResult(name, Path("run", name), "e", status, seed=seed, configuration=0, error=error)
     trial.__dict__["columns"] = Columns(values, tuple(values))
@@ -368,7 +368,7 @@ def test_what_an_observation_hides_is_no_finding_for_a_policy_that_remembers() -
 def with_gap(
     gap: float, gamma: float, *, sees_rewards: bool = True, end: float = 20.0, length: float = 9.0
 ) -> list[str]:
-    """Names of the likely causes in a run of an env with rewards that are so many steps apart."""
+    """Names of the likely causes in a run of an env whose rewards are a given number of steps apart."""
     probe = Probe([], ActionEffects([]), gap, sees_rewards)
     rows = curve(end, episode_len_mean=[length] * 10)
     return [
@@ -509,7 +509,7 @@ KNOWN |= {"stale experience", "env: rewards", "env: observations", "seeds disagr
 
 
 def found_in_ill_trials(algorithm: str, config: Mapping[str, Any]) -> list[Finding]:
-    """Returns all that can be found in trials of an algorithm."""
+    """Returns all possible findings for trials of an algorithm."""
     patients = [replace(seen(rows, config, name=str(number)), algorithm=algorithm) for number, rows in enumerate(ILL)]
     probe = Probe([], ActionEffects([]), 1e5, sees_rewards=True)
     patients = [replace(patient, probe=probe) for patient in patients]

@@ -1,4 +1,4 @@
-"""A population's history as it is drawn."""
+"""A population's history for drawings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the differences goes with each parameter."""
+"""How much of the differences each parameter explains."""
 
 from __future__ import annotations
 

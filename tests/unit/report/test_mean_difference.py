@@ -1,4 +1,4 @@
-"""The interval of a difference between few scores: how often it is wrong, and what it finds."""
+"""The interval of a difference between few scores: how often it is wrong, and what it detects."""
 
 from __future__ import annotations
 

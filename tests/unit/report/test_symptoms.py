@@ -25,7 +25,7 @@ BOX = Box(-1, 1, (2,))
 
 
 def written(folder: Path, rewards: list[list[float]], terminated: list[bool], actions: float = 1.0) -> Path:
-    """Writes a data set of random observations and of random actions within a bound; NaN is paid as the action."""
+    """Writes a data set of random observations and random actions within a bound; NaN rewards become the action."""
     random = np.random.default_rng(0)
     with SetWriter(folder, BOX, BOX) as writer:
         for own, ends in zip(rewards, terminated, strict=True):
@@ -55,7 +55,7 @@ def test_returns_of_truncated_episodes_go_on_with_their_mean_reward(tmp_path: Pa
 
 
 def symptoms_of(folder: Path, algorithm: str, data: Path, **config: Any) -> list[str]:
-    """Learns from data, and returns the names of what is found."""
+    """Learns from data, and returns the names of the findings."""
     small = {"model": {"hiddens": [8]}, "sgd_steps_per_iteration": 20, "minibatch_size": 16, "input": str(data)}
     spec = {"algorithm": algorithm, "config": {**small, **config}, "stop": {"sgd_steps": 200}}
     rlrun.run({"patient": spec}, runs_dir=folder, executor="local")

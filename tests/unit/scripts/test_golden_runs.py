@@ -1,4 +1,4 @@
-"""The script that compares two revisions: what counts as a difference, and that its runs are specs of today."""
+"""The script that compares two revisions: what counts as a difference, and that its runs are valid specs."""
 
 from __future__ import annotations
 

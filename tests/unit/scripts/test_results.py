@@ -16,7 +16,7 @@ from scripts import results, results_paired
 
 
 class PaysItsStart(gymnasium.Env[Any, Any]):
-    """Starts at a random number and pays it, for two steps."""
+    """Starts at a random number, and pays that number in each of two steps."""
 
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -203,7 +203,7 @@ def test_pairs_that_are_not_measured_and_algorithms_that_only_rlrun_has_are_in_t
 def test_a_published_figure_is_next_to_what_its_spec_reached_with_whether_intervals_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Student's t of 9 degrees of freedom is 2.262 at 97.5%: the mean of 10 seeds is 100 [92.85, 107.15]."""
+    """Student's t with 9 degrees of freedom is 2.262 at 97.5%: the mean of 10 seeds is 100 [92.85, 107.15]."""
     monkeypatch.setattr(results, "ROOT", tmp_path)
     (tmp_path / "a.yaml").write_text("a: {env: Ant-v5}\n")
     figure = {"spec": "a.yaml", "env_steps": 1_000, "source": "S", "env": "Ant-v3", "mean": 100, "std": 10, "seeds": 10}
@@ -257,7 +257,7 @@ def test_pairs_of_default_settings_name_an_algorithm_and_nothing_else() -> None:
 
 
 def test_both_sides_of_a_pair_are_evaluated_from_the_same_start_states() -> None:
-    """Envs are seeded once, 7 + i for the i-th of 8; 2 of the 10 episodes are the second ones of the last two envs."""
+    """The i-th of 8 envs is seeded once, with 7 + i; 2 of the 10 episodes are the second ones of the last two envs."""
     env = "rlrun-tests/PaysItsStart-v0"
     (experiment,) = parse_experiments({"own": {"algorithm": "pg", "env": env, "stop": {"env_steps": 10}}}, [])
     draws = [np.random.Generator(np.random.PCG64(7 + index)) for index in range(8)]

@@ -1,4 +1,4 @@
-"""Board games are over exactly at a win or a full board, by an oracle that knows nothing of how they look for it."""
+"""Board games are over exactly at a win or a full board, according to an independent oracle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAMES = [(TicTacToe, 3), (ConnectFour, 4)]
 
 
 def has_line(pieces: Any, length: int) -> bool:
-    """Looks for lines by shifting bits: a row of the board is a byte, whose last bits are empty."""
+    """Finds lines by shifting bits: a row of the board is a byte whose last bits are empty."""
     bits = int.from_bytes(np.packbits(pieces.astype(np.bool_), axis=1).tobytes(), "big")
     for shift in (1, 8, 7, 9):
         line = bits
@@ -61,7 +61,7 @@ def test_a_thousand_random_games_end_exactly_at_a_win_or_a_full_board_and_their_
 
 
 def is_connected(board: Any, player: int) -> bool:
-    """Looks for a way by joining sets of neighbouring cells: from row 0 to the last for 1, from column 0 for 2."""
+    """Finds connections by joining sets of neighboring cells: from row 0 to the last for 1, from column 0 for 2."""
     size = len(board)
     leader = {(row, column): (row, column) for row, column in np.argwhere(board == player).tolist()}
 

@@ -17,7 +17,7 @@ def balancing(observation: Any) -> int:
 
 
 def cartpoles_begun_as_resets_of_one(seed: int, count: int) -> list[Any]:
-    """Returns single CartPoles, the n-th of which is at the state of the n-th reset after the seed."""
+    """Returns single CartPoles; the n-th is in the state of the n-th reset after the seed."""
     source = gymnasium.make("CartPole-v1")
     singles = []
     for number in range(count):

@@ -16,7 +16,7 @@ Player = Callable[[Any], int]
 
 
 def play(world: BoardGame, players: tuple[Player, Player]) -> float:
-    """Returns what the first player is paid in a game."""
+    """Returns the first player's reward in a game."""
     shown = world.reset(0)
     while True:
         ((agent, seen),) = shown.items()
@@ -27,13 +27,13 @@ def play(world: BoardGame, players: tuple[Player, Player]) -> float:
 
 
 def points(world: BoardGame, player: Player, other: Player, games: int) -> list[float]:
-    """Returns what a player is paid in so many games on each side."""
+    """Returns a player's rewards in a number of games on each side."""
     as_first = [play(world, (player, other)) for _ in range(games)]
     return as_first + [-play(world, (other, player)) for _ in range(games)]
 
 
 def shown(pieces: list[str], *, falls: bool = False) -> dict[str, Any]:
-    """Returns what a player sees whose pieces are o, beside the other's x."""
+    """Returns the observation of a player whose pieces are o; the other player's are x."""
     board = np.array([list(row) for row in pieces])
     planes = np.stack([board == "o", board == "x"], -1).astype(np.float32)
     return {"observation": planes, "action_mask": (board[0] == "." if falls else board.ravel() == ".").astype(np.int8)}
@@ -71,7 +71,7 @@ LINES = ["012", "345", "678", "036", "147", "258", "048", "246"]
 
 
 def brute_force(board: list[int], player: int) -> int:
-    """Returns the value of a position of tic-tac-toe to the player whose turn it is."""
+    """Returns the value of a tic-tac-toe position for the player to move."""
     if has_won(board, -player):
         return -1
     values = []

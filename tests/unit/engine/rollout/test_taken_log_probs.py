@@ -1,4 +1,4 @@
-"""Recorded runs also store the log-probabilities of exploratory actions, which does not affect learning."""
+"""Runs that are recorded know the log-probabilities of exploratory actions too, and learn as if they did not."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def worker_of(algorithm: Algorithm[Any], *, records: bool = True, env_steps: int
 def log_probs_and_outputs(
     algorithm: Algorithm[Any], **more: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, RolloutWorker]:
-    """Log-probabilities, the policy's own actions, and network outputs of all steps of a fragment, in slots [T, B]."""
+    """Log-probabilities, own actions and network outputs of all steps of a fragment, in slots [T, B]."""
     worker = worker_of(algorithm, **more)
     rollout = worker.sample()
     columns, batch = rollout.raw["default"].columns, rollout.batches["default"]

@@ -1,4 +1,4 @@
-"""Off-policy estimators against the exact values of a small Markov decision process."""
+"""Off-policy estimators compared with the exact values of a small Markov decision process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ UNBIASED = ("is", "pdis", "dr")
 
 @cache
 def estimates(names: tuple[str, ...], sets: int, episodes: int) -> dict[str, list[ValueEstimate]]:
-    """Estimates of many data sets of the behavior policy; the model of the doubly robust ones has an error."""
+    """Estimates for many data sets of the behavior policy; doubly robust estimators get a model with an error."""
     drawn = sampled(MDP, BEHAVIOR, sets * episodes, np.random.default_rng(0))
     weighed, (q, v) = drawn.weighed(MDP), model_of(drawn, error=1.0)
     places = [slice(i * episodes, (i + 1) * episodes) for i in range(sets)]
@@ -116,7 +116,7 @@ def test_with_ratios_of_one_estimates_without_a_model_are_the_mean_return(name: 
 def test_with_ratios_of_one_a_model_without_a_policy_gap_leaves_doubly_robust_at_the_mean_return(
     weighted: bool,
 ) -> None:
-    """Where v is q of the taken action, the model's terms cancel, whatever the model."""
+    """If v is q of the taken action, the model's terms cancel, whatever the model."""
     drawn = sampled(MDP, BEHAVIOR, 50, np.random.default_rng(2))
     weighed, (q, _) = drawn.weighed(MDP), model_of(drawn, error=3.0)
     on_policy = WeighedEpisodes(weighed.rewards, np.zeros_like(weighed.log_ratios), GAMMA)

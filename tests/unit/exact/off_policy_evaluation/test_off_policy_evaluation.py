@@ -1,4 +1,4 @@
-"""Evaluations of policies on recorded episodes: which estimators there are, what is refused, and rankings."""
+"""Evaluations of policies on recorded episodes: available estimators, refusals, and rankings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK = FitSettings(sgd_steps=10)
 
 
 class TabularPolicy(TargetPolicy):
-    """A judged policy given by its probabilities, [S, A]."""
+    """A judged policy, given by its probabilities [S, A]."""
 
     def __init__(self, probabilities: Floats, *, title: str = "stochastic") -> None:
         self.title = title
@@ -88,7 +88,7 @@ def test_weighted_estimates_are_refused_below_ten_effective_episodes(wording) ->
 
 
 def test_weights_that_are_far_from_1_in_the_mean_are_remarked_on(wording) -> None:
-    """The behavior never takes an action that the judged policy takes half the time, so that weights are too small."""
+    """The behavior policy never takes an action that the judged policy takes half the time: weights are too small."""
     episodes = episodes_of_behavior()
     episodes.actions[:] = 0
     found = evaluated(

@@ -36,7 +36,7 @@ WITH_CRITICS = SoftModelConfig(hiddens=(8,))
 
 
 def acting(policy: Policy) -> BehaviorPolicy:
-    """The behavior policy with other weights than the first ones, which are nearly the same for all observations."""
+    """The behavior policy with new weights; the initial ones give almost the same output for all observations."""
     with torch.no_grad():
         for parameter in policy.module.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)) / 2)
@@ -47,7 +47,7 @@ def acting(policy: Policy) -> BehaviorPolicy:
 
 
 def episodes_of(observations: Any, actions: Any, lengths: tuple[int, ...], rewards: Any = None) -> RecordedEpisodes:
-    """Episodes of rows in order, of which the last of each has no step."""
+    """Consecutive rows as episodes; the last row of each episode has no step."""
     valid = np.concatenate([np.arange(length + 1) < length for length in lengths])
     nothing = np.zeros(len(valid))
     return RecordedEpisodes(
@@ -66,7 +66,7 @@ def drawn_from(space: gymnasium.Space[Any], rows: int) -> Any:
 
 @pytest.mark.parametrize("family", ["scaled", "squashed"])
 def test_densities_of_box_actions_are_in_the_units_of_the_env(family: str) -> None:
-    """The density integrates to 1 over all actions; a scaled Gaussian that is clipped has mass at the bounds."""
+    """The density integrates to 1 over all actions; a clipped, scaled Gaussian has mass at the bounds."""
     space, rows = Box(-1.0, 7.0, (1,)), 4001
     policy: Policy = (
         plain_policy(ActorCriticPolicy, SEEN, space, SMALL)

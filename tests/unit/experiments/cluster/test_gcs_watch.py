@@ -1,4 +1,4 @@
-"""A joined cluster's head counts as lost once its GCS has not answered for long enough, and not before."""
+"""A joined cluster's head only counts as lost once its GCS has not answered for long enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORTEST_S = 1e-9
 
 @contextmanager
 def answering(port: int = 0) -> Iterator[int]:
-    """A process that answers whatever it is sent; yields its port."""
+    """A process that answers all messages; yields its port."""
     with socket.create_server(("127.0.0.1", port)) as server:
 
         def answer() -> None:

@@ -1,4 +1,4 @@
-"""What of a user's own code goes to a cluster."""
+"""Which parts of a user's code are shipped to a cluster."""
 
 import sys
 import zipfile

@@ -1,4 +1,4 @@
-"""Trials that do not see the run's directory: what reaches it, what comes back, and what a kill leaves."""
+"""Trials without access to the run's directory: what is copied to it, what comes back, and what a kill leaves."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ TRIAL = "000-seed=0"
 
 
 class MortalDisk(DriverFiles):
-    """Carries out so many operations; then the sender dies."""
+    """Carries out a number of operations; then the sender dies."""
 
     def __init__(self, run: str, operations: int) -> None:
         super().__init__(run)

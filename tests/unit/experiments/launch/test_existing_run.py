@@ -1,4 +1,4 @@
-"""The same command again: how it continues the run that its last process has left, or refuses to."""
+"""The same command again: how it continues the run of its last process, or refuses to."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def job(**changes: Any) -> dict[str, Any]:
 
 
 def losing_power_at(iteration: int, experiment: str = "job") -> Watcher:
-    """Returns a watcher that stops the process as abruptly as a second Ctrl-C at an iteration of an experiment."""
+    """Returns a watcher that stops the process at an iteration of an experiment, as abruptly as a second Ctrl-C."""
     running = ""
 
     def watch(event: RunEvent) -> None:
@@ -82,7 +82,7 @@ def interrupted(spec: Mapping[str, Any], runs: Path, iteration: int, experiment:
 def again(
     spec: Mapping[str, Any], runs: Path, watch: Watcher = lambda event: None, **options: Any
 ) -> tuple[list[TrialResult], list[str]]:
-    """Returns the trials of the same call again, and what it said of runs that exist."""
+    """Repeats the same call; returns its trials, and its messages about existing runs."""
     said: list[str] = []
 
     def hear(event: RunEvent) -> None:
@@ -102,7 +102,7 @@ def content(folder: Path) -> dict[Path, bytes]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
-    """The rows of the job if nothing disturbs it."""
+    """The rows of the undisturbed job."""
     return rows(rlrun.run(job(), runs_dir=tmp_path_factory.mktemp("whole")))
 
 
@@ -313,7 +313,7 @@ CHAIN = {
 
 @pytest.fixture(scope="module")
 def whole_chain(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
-    """The rows of both stages if nothing disturbs them."""
+    """The rows of both stages, undisturbed."""
     return rows(rlrun.run(CHAIN, runs_dir=tmp_path_factory.mktemp("whole")))
 
 

@@ -1,4 +1,4 @@
-"""A run goes back to an earlier checkpoint: exactly, and without losing what came later."""
+"""A run is rewound to an earlier checkpoint, exactly and without losing what came later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What run and resume refuse before anything starts, and what importing them does not import."""
+"""What run and resume refuse before anything starts, and what importing them must not import."""
 
 import socket
 import subprocess
@@ -55,7 +55,7 @@ def test_an_unknown_public_name_is_an_attribute_error(wording) -> None:
 
 @pytest.fixture
 def without_ray() -> None:
-    """Leaves the Ray that an earlier test may have started in this process, since such a process may wait for nodes."""
+    """Disconnects from a Ray that an earlier test may have started here: connected processes may wait for nodes."""
     if belongs_to_ray():
         sys.modules["ray"].shutdown()
 

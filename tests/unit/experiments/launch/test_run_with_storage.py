@@ -1,4 +1,4 @@
-"""A run whose directory is copied to a storage, and what goes on from there."""
+"""A run whose directory is copied to a storage, and runs that continue from the copy."""
 
 import json
 import platform

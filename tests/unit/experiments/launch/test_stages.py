@@ -1,4 +1,4 @@
-"""Stages: chains of experiments per seed, what a stage begins with, mistakes at their lines, resumes of a chain."""
+"""Stages: chains of experiments per seed, what a stage starts from, mistakes at their lines, resumes of a chain."""
 
 from __future__ import annotations
 

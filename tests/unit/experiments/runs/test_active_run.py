@@ -1,4 +1,4 @@
-"""What a run says of its trials while they run."""
+"""What a run reports about its trials while they run."""
 
 from __future__ import annotations
 

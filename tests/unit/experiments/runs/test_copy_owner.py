@@ -45,7 +45,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Where files appear whole while others read them, which is not so in the object store of the tests."""
+    """A storage in which files appear whole to readers, unlike in the object store of the tests."""
     return copy_location(str(tmp_path / "storage"), "steady")
 
 
@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def write_record(uri: str, record: OwnerRecord) -> None:
-    """Writes a record, as the owner on another machine does."""
+    """Writes a record, like an owner on another machine."""
     files, root = file_system(uri)
     name = f"{record.generation:06d}-00000000000000aa.json"
     write_chunks(files, f"{root}/{OWNERS}/{name}", [json.dumps(asdict(record)).encode()])
@@ -176,7 +176,7 @@ def test_of_processes_that_claim_a_copy_at_the_same_time_one_gets_it(path: str, 
 
 def test_a_claim_that_meets_another_of_the_same_generation_withdraws(uri: str, run: Path, wording) -> None:
     class Slow(CopyOwner):
-        """Another process claims the copy while this one writes its record, and renews its own from then on."""
+        """Another process claims the copy while this one writes its record, and then keeps renewing its own."""
 
         looks = 0
 

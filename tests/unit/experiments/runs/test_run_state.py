@@ -1,4 +1,4 @@
-"""How a run stands is read from its files alone, whoever runs it and whatever is damaged."""
+"""A run's state is read from its files alone, whoever runs it and whatever is damaged."""
 
 from __future__ import annotations
 

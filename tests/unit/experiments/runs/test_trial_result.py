@@ -1,4 +1,4 @@
-"""A trial is read once: what is cheap at once, its checkpoints and all of its rows when somebody asks for them."""
+"""A trial is read once: cheap parts immediately, its checkpoints and all of its rows on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 
 @pytest.fixture
 def trial(tmp_path: Path) -> TrialResult:
-    """Returns a trial of three iterations with a checkpoint of each, of which the second has the best return."""
+    """Returns a trial of three iterations, each with a checkpoint; the second has the best return."""
     directory = TrialDirectory(tmp_path / "000")
     directory.write_record(TrialRecord("000", "TERMINATED", seed=4, params={"lr": 0.1}, iteration=3, best_return=9.0))
     directory.write_spec({"checkpoint": {"best": "episode_return_mean"}, "configuration": 2})

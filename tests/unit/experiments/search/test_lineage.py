@@ -1,4 +1,4 @@
-"""The lineage lasts through kills, and keeps a checkpoint for as long as someone may copy it."""
+"""The lineage survives kills, and keeps a checkpoint as long as a member may copy it."""
 
 import errno
 import os

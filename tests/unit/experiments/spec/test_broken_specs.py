@@ -1,4 +1,4 @@
-"""Broken specs, what is said of each, and with which exit code: through the command line, as a user meets them."""
+"""Broken specs, with the message and exit code for each: through the command line, as users see them."""
 
 import os
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ GOOD = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n"
 
 
 def entry(lines: str) -> str:
-    """A spec whose entry has further lines; what they start with is in line 5, column 3."""
+    """A spec whose entry has additional lines, which start in line 5, column 3."""
     return f"{GOOD}  {lines}\n"
 
 
 def config(lines: str) -> str:
-    """A spec whose config begins with the lines, in line 6, column 5."""
+    """A spec whose config begins with the given lines, in line 6, column 5."""
     return entry(f"config:\n    {lines}")
 
 

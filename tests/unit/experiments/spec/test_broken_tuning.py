@@ -1,4 +1,4 @@
-"""Broken schedulers, searchers, populations and expectations, and what is said of each, all mistakes at once."""
+"""Broken schedulers, searchers, populations and expectations, with the message for each; all mistakes at once."""
 
 from pathlib import Path
 

@@ -41,7 +41,7 @@ OF_TEAMS_OR_DATA = ("vdn", "qmix", "maddpg", "r2d3", "rlpd")
 
 
 def with_replay() -> list[str]:
-    """Names of the algorithms that fill a replay buffer from an env of one agent alone before they learn."""
+    """Names of the algorithms that fill a replay buffer from a single-agent env alone before they learn."""
     settings = {name: algorithm_class(name).Config().to_data() for name in BUILT_IN if name not in OF_TEAMS_OR_DATA}
     return [name for name, own in settings.items() if own.get("learning_starts", 0) > 0]
 

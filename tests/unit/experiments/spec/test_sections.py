@@ -1,4 +1,4 @@
-"""A section says what differs from the algorithm's own default of it, in whatever way it is given."""
+"""A section contains changes to the algorithm's own default, however it is given."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ OTHER_NETWORKS = ("apex", "apex_ddpg", "async_dqn", "ddpg", "dqn", "gorila", "qt
 
 
 def needed(algorithm: str) -> dict[str, Any]:
-    """Returns what a spec of the algorithm cannot do without."""
+    """Returns the required entries of a spec for the algorithm."""
     return dict.fromkeys(algorithm_class(algorithm).Config.needed, "some.npz")
 
 

@@ -1,4 +1,4 @@
-"""Settings that one algorithm has and another refuses."""
+"""Settings of one algorithm that another refuses."""
 
 from pathlib import Path
 

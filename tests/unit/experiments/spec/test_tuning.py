@@ -1,4 +1,4 @@
-"""What may be said of schedulers, searchers and failures, and what it means."""
+"""Valid settings of schedulers, searchers and failures, and their meanings."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Progress messages of iterations that take long, in this process and from others."""
+"""Progress messages of long iterations, in this process and from others."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""A trial stops at a plateau of a metric, and counts on exactly after a resume."""
+"""A trial stops at a plateau of a metric, and continues its count exactly after a resume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What evaluations of a trial tell: games against an opponent, by side."""
+"""Results of a trial's evaluations: games against an opponent, by side."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMES = {metric.name for metric in AGAINST_METRICS}
 
 
 def results(entry: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
-    """Returns what evaluations tell behind one iteration."""
+    """Returns the results of evaluations after one iteration."""
     (experiment,) = parse_experiments({"try": entry})
     trial = experiment.first_trial()
     with training_of(trial) as training:

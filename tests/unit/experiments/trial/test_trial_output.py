@@ -1,4 +1,4 @@
-"""A trial writes its steps to a data set, and learns as if it did not."""
+"""A trial writes its steps to a data set, which does not affect learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Tune runs, called as Tune calls it but in this process."""
+"""The trainable that Tune runs, called as Tune does, but in this process."""
 
 import gc
 import json
@@ -41,7 +41,7 @@ PARTS = {
 
 @pytest.fixture(autouse=True)
 def _no_folder_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a storage of Tune's, a Trainable makes itself a folder in the home directory."""
+    """Without a storage from Tune, a Trainable creates a folder in the home directory."""
     monkeypatch.setattr("ray.tune.trainable.trainable.DEFAULT_STORAGE_PATH", str(tmp_path / "ray_results"))
 
 
@@ -279,7 +279,7 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
 
 
 def of_data(folder: Path, seed: int = 0, **settings: Any) -> TrialSpec:
-    """Returns a trial that clones ten recorded steps, five SGD steps an iteration."""
+    """Returns a trial that clones ten recorded steps, with five SGD steps per iteration."""
     if not (folder / "data").exists():
         with SetWriter(folder / "data", Box(-1, 1, (2,)), Discrete(2)) as writer:
             steps = {"actions": np.arange(10) % 2, "rewards": np.ones(10), "terminateds": np.arange(10) == 9}

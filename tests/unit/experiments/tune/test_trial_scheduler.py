@@ -1,4 +1,4 @@
-"""What the scheduler does with trials that fail, or that waited when a run was interrupted; told as Tune tells it."""
+"""What the scheduler does with trials that fail, or that waited when a run was interrupted; called as by Tune."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTINUE, WAITS, STOP = TrialScheduler.CONTINUE, TrialScheduler.NOOP, TrialSched
 
 
 class Actor:
-    """Notes what the driver calls."""
+    """Records the driver's calls."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
@@ -38,9 +38,9 @@ class Actor:
 
 
 class OnTune:
-    """A run's scheduler, with as much of Tune's controller and trials as it looks at.
+    """A run's scheduler, with the parts of Tune's controller and trials that it reads.
 
-    HyperBand's first bracket has three trials without a rung, the second three that wait for each other at 8 of 16.
+    HyperBand's first bracket has three trials without a rung; the second has three that wait for each other at 8 of 16.
     """
 
     def __init__(self, runs: Path, reached: dict[int, int] | None = None, failed: int | None = None) -> None:

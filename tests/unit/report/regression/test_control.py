@@ -1,4 +1,4 @@
-"""What an experiment is held to: its seeds, its budget, and as a control a policy that does not learn."""
+"""How an experiment is checked: its seeds, its budget, and a policy that does not learn as a control."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ IQL = {"algorithm": "iql", "config": {"input": [{"path": "swings", "share": 0.5}
 
 
 def chain(**stages: dict[str, Any]) -> list[Experiment]:
-    """Returns stages that record, learn from that and are judged, with changes of some of them, or more."""
+    """Returns stages that record, learn from the recording and are judged, with changes or additional stages."""
     expect = {"episode_return_mean": -200, "seeds": 2}
     usual: dict[str, dict[str, Any]] = {
         "recorded": {"algorithm": "sac", "output": "swings", "stop": {"env_steps": 9}},

@@ -1,4 +1,4 @@
-"""Better, same or worse: the interval of a difference, with known answers."""
+"""Better, same or worse: intervals of differences with known answers."""
 
 from __future__ import annotations
 

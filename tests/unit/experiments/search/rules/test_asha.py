@@ -1,4 +1,4 @@
-"""Who survives which rung, by hand."""
+"""Which trials survive each rung, by hand."""
 
 import math
 

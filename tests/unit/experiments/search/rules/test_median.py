@@ -1,4 +1,4 @@
-"""Who stops below the median of the others, by hand."""
+"""Which trials stop because they are below the median of the others, by hand."""
 
 import math
 
@@ -11,7 +11,7 @@ MAX = Measure("episode_return_mean", "max", "env_steps")
 
 
 def median_of(curves: dict[str, list[float | None]], **settings: object) -> Median:
-    """Returns the rule after it has heard curves whose results come at times 1, 2, 3, ..."""
+    """Returns the rule after curves with results at times 1, 2, 3, ..."""
     rule = Median(**{"grace_period": 1, "min_samples_required": 1, "measure": MAX, **settings})
     for trial, scores in curves.items():
         rule.add(trial)

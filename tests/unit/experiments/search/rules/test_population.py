@@ -1,4 +1,4 @@
-"""Populations decide by scores and their seed alone, and go on after a kill as if there had been none."""
+"""Populations decide based on scores and their seed alone, and continue after a kill as if there had been none."""
 
 import itertools
 import json
@@ -42,7 +42,7 @@ def members(size: int = 4, seeds: int = 1, **pbt: Any) -> tuple[TrialSpec, ...]:
 
 
 class Run:
-    """A run's directory whose members come to generations with checkpoints of nothing in them."""
+    """A run's directory whose members reach generations with empty checkpoints."""
 
     def __init__(self, path: Path, trials: tuple[TrialSpec, ...]) -> None:
         self.path = path
@@ -80,7 +80,7 @@ class Run:
 
 
 def arrive(rule: Populations, scores: Mapping[str, float | None], steps: int) -> dict[str, Any]:
-    """Lets members come to a generation and returns what was decided about each, by name."""
+    """Lets members reach a generation; returns the decision about each, by name."""
     decided = {}
     for name, score in scores.items():
         decision = rule.on_result(name, steps, score)

@@ -103,9 +103,7 @@ def test_a_run_is_restored_bit_for_bit_though_workers_are_killed_between_two_rou
         expected = iterations(training, 3)
     others = set(actor_pids())
     with Training.restore(tmp_path / "checkpoint") as restored:
-        os.kill(
-            max(set(actor_pids()) - others), signal.SIGKILL
-        )  # a restored worker that has made no fragment yet
+        os.kill(max(set(actor_pids()) - others), signal.SIGKILL)  # a restored worker that has made no fragment yet
         found = iterations(restored, 1)
         os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
         found += iterations(restored, 2)

@@ -24,9 +24,9 @@ PAGES = [
     *(ROOT / folder / "README.md" for folder in FOLDERS),
 ]
 LOOKS = ("algorithms", "config", "docs", "envs", "examples", "metrics", "plan", "schema", "validate")
-"""Commands that look at what is installed or shipped, within a second."""
+"""Commands that show what is installed or shipped, within a second."""
 WAITS = re.compile(r"^(play|serve|client)\b|--watch|--delete|--address|s3://")
-"""Lines that wait for somebody, or for another machine."""
+"""Lines that wait for a person or another machine."""
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "kubernetes"
 MANIFESTS = sorted(FOLDER.glob("*.yaml"))
 SPECS = "/home/ray/specs"
-"""Where the head pod sees the ConfigMap with specs."""
+"""Path of the ConfigMap with specs in the head pod."""
 
 Fields = dict[str, Any]
 """Fields of a resource: the fields inside each, or None for a value or a map with the user's own names."""

@@ -41,7 +41,7 @@ LOOKS = [
 LOOKS_AT_RUNS = [["show", "pole"], ["compare", "pole"], ["plot", "pole"], ["report", "pole", "-o", "pole.html"]]
 
 Packages = dict[str, set[str]]
-"""The packages that a process has imported after each of its commands, by the command's words."""
+"""The packages that a process has imported after each of its commands, by command line."""
 
 
 def packages_after_each(commands: Sequence[Sequence[str]], *more: str, cwd: Path = ROOT) -> Packages:

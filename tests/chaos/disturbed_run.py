@@ -19,7 +19,7 @@ from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
 ROOT = Path(__file__).resolve().parents[2]
 END_TIMEOUT_S = 600.0
 LIVES = 40
-"""After so many resumes a run that is never complete is given up."""
+"""Number of resumes after which an incomplete run counts as failed."""
 
 
 class DisturbedRun:

@@ -45,7 +45,7 @@ from tests.results import all_numbers
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = Path(__file__).with_name("killed")
 SHELLS = {"chain": "rollout worker", "learners": "learner"}
-"""Kind of the processes besides trials, by spec."""
+"""Kinds of processes in addition to trials, by spec."""
 
 Started = TypeVar("Started")
 
@@ -55,10 +55,10 @@ KINDS = {
     "learners": ("trial", "learner", "raylet"),
 }
 FATAL = ("GCS", "head raylet")
-"""Kinds of processes without which a cluster has ended: the command that the run prints continues it elsewhere."""
+"""Kinds of processes that a cluster cannot survive; the command that the run prints continues it elsewhere."""
 
 NO_CLUSTER = "no Ray cluster at the address"
-"""Words of a driver that found none."""
+"""Message of a driver that found no cluster."""
 
 KILLS_PER_RUN = 8
 STARTS = 8
@@ -66,7 +66,7 @@ TIMES = "times.json"
 OUTCOME = "outcome.json"
 PATIENCE_S = 900.0
 RECOVERY_S = 4.0
-"""Seconds after one kill in which the next comes, while the run recovers."""
+"""Maximum number of seconds between a kill and the next one, while the run recovers."""
 
 
 @dataclass

@@ -29,10 +29,10 @@ SPECS = sorted(Path(__file__).with_name("specs").glob("*.yaml"))
 SEEDS = range(int(os.environ.get("CHAOS_SEEDS", "3")))
 DISTURBANCES = 8
 BY_RACE = ("asha", "hyperband", "median")
-"""Rules whose decisions depend on which result comes first."""
+"""Rules whose decisions depend on the order of results."""
 
 INEXACT = ("apex", "impala")
-"""Algorithms whose workers may be left with weights that no checkpoint holds."""
+"""Algorithms whose workers may have weights that are in no checkpoint."""
 
 Numbers = dict[str, list[dict[str, Any]]]
 

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(WHY_NOT != "", reason=f"no namespaces on this machine: {WHY_NOT}"),
 ]
 START_S = 30.0
-"""Seconds that the command itself may take on a busy machine."""
+"""Timeout in seconds for the command itself on a busy machine."""
 
 WORLD = '''
 import os

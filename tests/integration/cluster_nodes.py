@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 PATIENCE_S = 150.0
-"""Seconds that anything may take on a busy machine."""
+"""Timeout in seconds for anything on a busy machine."""
 
 OF_EACH: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
 

@@ -100,7 +100,7 @@ SHORT = {
 
 
 PAIRED = ("pg", "quantile, not double", "filtered", "pg with memory", "impala with memory")
-"""Kinds of which each part is in another one: only `make regress` runs them."""
+"""Kinds whose parts are all covered by other kinds: only `make regress` runs them."""
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "cloning": ("Cloning", {"minibatch_size": 100, "min_env_steps_per_iteration": 3}, "MountainCar-v0"),
 }
-"""Small runs of one's own algorithms: the class in the module of that name, its settings, and the env."""
+"""Small runs of custom algorithms by module: the class, its settings, and the env."""
 
 
 @pytest.mark.usefixtures("importable_lab")

@@ -30,11 +30,11 @@ SPECS = {
 }
 GONE = object()
 KINDS: list[Any] = [GONE, None, "text", -1, [], {}, 3.5, 2**70, True]
-"""What is put in the place of a value."""
+"""Values that replace a value."""
 COMMANDS = ("resume", "evaluate", "resume", "show", "resume", "from")
-"""Which command reads the next damaged checkpoint; the same checkpoint is read by all of them in the same way."""
+"""Commands that take turns reading damaged checkpoints; all of them read a checkpoint in the same way."""
 STRIDE = int(os.environ.get("DAMAGE_STRIDE", "11"))
-"""Every so many-th damage is tried, to keep the test at seconds; `make chaos` tries all of them."""
+"""Only every n-th damage is tried, so that the test takes seconds; `make chaos` tries all of them."""
 
 
 def rlrun(*words: object) -> tuple[int, str]:

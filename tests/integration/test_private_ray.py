@@ -47,7 +47,7 @@ workers.close()
 print("left", sys.modules["ray"].is_initialized(), folder.exists())
 """
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-"""127.0.0.1, the same as IPv6 writes it, and ::1, as /proc/net/tcp shows them."""
+"""127.0.0.1, the same address in IPv6, and ::1, as in /proc/net/tcp."""
 
 
 def told_by(program: str, folder: Path) -> dict[str, list[str]]:

@@ -44,7 +44,7 @@ def test_sdist_and_wheel_hold_the_shipped_specs_the_documentation_the_examples_a
 
 
 OF_THE_REPOSITORY = ("README.md", "CONTRIBUTING.md", "benchmarks/", "scripts/", "tests/")
-"""What pages link to and no distribution holds: material for contributors."""
+"""Links of pages to files that no distribution contains: material for contributors."""
 
 
 def links(page: Path) -> set[str]:

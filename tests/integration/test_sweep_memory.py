@@ -13,7 +13,7 @@ from rlrun.experiments.runs.events import RunEvent, TrialEvent
 
 TRIALS = 4
 KEPT_BYTES = 5_000
-"""What Tune may keep of a trial, its name, its paths, a few small objects; with 200 trials an hour it is 1 MB."""
+"""What Tune may keep of a trial: its name, its paths, a few small objects. With 200 trials per hour, this is 1 MB."""
 
 
 def reachable(root: Any) -> dict[int, Any]:

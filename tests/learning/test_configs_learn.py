@@ -31,10 +31,10 @@ EASY = {
     "regression/sac_pendulum.yaml": (3_500, -500),
     "inverted_pendulum/ppo.yaml": (10_240, 50),
 }
-"""Env steps, and the mean return of 20 deterministic episodes that is reached then.
+"""Env steps, and the mean return of 20 deterministic episodes after them.
 
-The 10th percentiles of the seeds 100 to 129 (of DQN: 100 to 111) are, in this order, 244, 214, -218, -318 and 106. Of
-1,000 episodes of random actions the best is 90 on CartPole, -559 on Pendulum, and 30 on InvertedPendulum.
+The 10th percentiles of the seeds 100 to 129 (DQN: 100 to 111) are, in this order, 244, 214, -218, -318 and 106. The
+best of 1,000 episodes of random actions is 90 on CartPole, -559 on Pendulum, and 30 on InvertedPendulum.
 """
 RANDOM_LEVELS = {
     "cartpole/ppo.yaml": 60,

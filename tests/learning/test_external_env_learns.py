@@ -30,7 +30,7 @@ SPACES = {
     "action": {"type": "Discrete", "n": 2},
 }
 ENV_STEPS = 48_000
-"""Env steps of `configs/regression/ppo_cartpole.yaml`, and a fifth more."""
+"""A fifth more env steps than in `configs/regression/ppo_cartpole.yaml`."""
 
 
 @contextmanager

@@ -192,7 +192,7 @@ VARIED = {
     "bcq",
     "td3",
 }
-"""Kinds whose operations other kinds have as well: their NumPy kernels run in `make regress`, those in C always."""
+"""Kinds whose operations other kinds also have: `make regress` runs their NumPy kernels, all tests those in C."""
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ OPERATORS = (ComputeAdvantages(0.9, 0.8), Standardize("advantages"))
 
 
 STREAMS: dict[str, Flow[SampleBatch]] = {}
-"""Streams of fragments of the trainings of this file, by algorithm."""
+"""Streams of fragments in this file's trainings, by algorithm."""
 
 
 class ShownPPO(rlrun.PPO):

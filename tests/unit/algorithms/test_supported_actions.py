@@ -26,7 +26,7 @@ ACTIONS: tuple[Space[Any], ...] = (
 )
 OF_TABLES = ("q_learning", "value_iteration")
 MADE_OTHERWISE = ("mappo", "maddpg", "qmix", "vdn", "slateq", "archer", "alphazero", "value_iteration")
-"""Those whose worlds or observations have a form of their own."""
+"""Algorithms that need special worlds or observations."""
 
 
 def smallest_algorithm(name: str) -> Algorithm[Any]:

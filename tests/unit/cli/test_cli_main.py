@@ -409,7 +409,7 @@ run()
 
 
 WITHOUT_JSON = {"client", "play", "serve", "schema", "completion"}
-"""Commands that print a program, a script or a schema, or that answer as long as they run."""
+"""Commands that print a program, a script or a schema, or that serve requests until they are stopped."""
 
 
 def commands_below(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:

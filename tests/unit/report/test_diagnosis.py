@@ -484,7 +484,7 @@ ILL: list[dict[str, list[float]]] = [
     curve(20.0, **{"learner/lr": [1e-6] * 10}),
     curve(20.0, episode_len_mean=[1e7] * 10, **{"learner/entropy": [1.0] * 10, "learner/alpha/alpha": [1.0] * 10}),
 ]
-"""Columns of trials which together show all that can be found in one."""
+"""Columns of trials that together show all possible findings."""
 
 KNOWN = {
     "no episode ends",

@@ -269,7 +269,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(env: Any, compile_: bool, tmp_pat
 
 
 MOVES = {(0, 1): 2, (0, 2): 1, (2, 2): 3, (2, 3): 0}
-"""Where an action leads on the lake: down 1, right 2 and up 3; 1 is a hole and 3 the goal."""
+"""Where actions lead on the lake: 1 is down, 2 right and 3 up; cell 1 is a hole and cell 3 the goal."""
 
 
 def walks(learner: LocalLearner, drawn: np.random.Generator, rows: int = 12, length: int = 6) -> SampleBatch:

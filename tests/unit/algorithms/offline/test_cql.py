@@ -131,5 +131,5 @@ def test_on_a_small_mdp_the_gradient_vanishes_at_the_exact_conservative_values()
     loss = algorithm.critics_loss(policy.outputs(trained, batch, views), batch, {}).total
     (gradient,) = torch.autograd.grad(loss, flat)
     assert gradient.abs().max() < 1e-5
-    with torch.no_grad():  # they are lower than those of Q-learning where the data shows an action less often
+    with torch.no_grad():  # lower than in Q-learning where the data shows an action less often
         assert (exact < mdp.optimal_q(GAMMA) - 0.1).any()

@@ -17,7 +17,7 @@ TIMED_OUT = Exception(
     "The current node timed out during startup. This could happen because some of the raylet failed to startup or the "
     "GCS has become overloaded."
 )
-"""What Ray raises after 30 seconds, which no test waits for."""
+"""The error that Ray raises after 30 seconds, for which no test waits."""
 
 
 class StartedRays:

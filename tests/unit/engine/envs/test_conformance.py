@@ -69,7 +69,7 @@ CASES = {
     "truncate-only": Case("loop", {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 9}}),
     "pong": Case("atari", {"id": "ALE/Pong-v5", "kwargs": {"noop_max": 5}, "max_episode_steps": 5}, 14, 1),
 }
-"""Envs whose env slots are seeded one by one: all of the rule is held."""
+"""Envs whose env slots are seeded one by one; they follow all of the rules."""
 
 WHOLE = {
     "gymnasium": Case("gymnasium", {"id": "rlrun-tests/WholeCartPole-v0"}),
@@ -77,7 +77,7 @@ WHOLE = {
         "atari", {"id": "ALE/Breakout-v5", "kwargs": {"noop_max": 5, "episodic_life": True, "frameskip": 24}}, 50
     ),
 }
-"""Envs that are seeded as a whole, or whose episodes begin where the last ended: they restart."""
+"""Envs that are seeded as a whole, or whose episodes begin where the last one ended; they restart."""
 if importlib.util.find_spec("envpool"):
     WHOLE["envpool-cartpole"] = Case("envpool", {"id": "CartPole-v1", "backend": "envpool"})
     WHOLE["envpool-pendulum"] = Case("envpool", {"id": "Pendulum-v1", "backend": "envpool", "max_episode_steps": 9})
@@ -88,7 +88,7 @@ seeded_but_pictures = pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=name, marks=[pytest.mark.regress] * (name == "pong")) for name, case in CASES.items()],
 )
-"""Those with pictures take seconds; other tests begin chosen episodes in them, restore places, and compare rows."""
+"""Envs with pictures take seconds; other tests begin chosen episodes in them, restore places, and compare rows."""
 whole = pytest.mark.parametrize("case", WHOLE.values(), ids=WHOLE)
 every = pytest.mark.parametrize("case", (CASES | WHOLE).values(), ids=CASES | WHOLE)
 

@@ -40,7 +40,7 @@ A_THEN_B = {
     ],
     "accepting": [["done"]],
 }
-"""Visit a, then b, and never c before."""
+"""Visit a, then b, and never c before that."""
 
 
 def played(env: TaskAutomaton, *actions: int) -> list[tuple[Any, float, bool, float]]:

@@ -15,7 +15,7 @@ from rlrun.engine.kernels.steps import NoKernel
 from rlrun.engine.messages.silent_message import SilentMessage
 
 HOST, ELSEWHERE = torch.arange(3.0), torch.empty(3, device="meta")
-"""A tensor of the host, and one of a device that is not the host."""
+"""A tensor on the host, and one on another device."""
 
 
 @pytest.mark.parametrize(

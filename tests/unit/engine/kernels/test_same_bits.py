@@ -26,7 +26,7 @@ WIDTHS = {"no vectors": ("-mfma",), "AVX2": ("-mavx2", "-mfma"), "AVX-512": ("-m
 
 
 UPDATES = int(os.environ.get("RECORDED_UPDATES", "5"))
-"""Updates that are compared; `make test-kernels` asks for 200."""
+"""Number of compared updates; `make test-kernels` compares 200."""
 
 CROSS_COMPILER, EMULATOR, SYSTEM = "aarch64-linux-gnu-gcc", "qemu-aarch64", "/usr/aarch64-linux-gnu"
 

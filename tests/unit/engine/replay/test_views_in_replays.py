@@ -18,7 +18,7 @@ from tests.unit.engine.rollout.test_slot_recorder import fragments, lives, slot_
 from tests.unit.engine.rollout.test_views import fragments_of, policy_of
 
 LENGTH, CAPACITY = 7, 150
-"""Three env slots: the ring of 50 rows has gone round twice after 16 fragments."""
+"""Three env slots: after 16 fragments, the ring of 50 rows has wrapped twice."""
 
 
 def seen_in(batches: list[SampleBatch]) -> dict[bytes, list[Any]]:

@@ -34,7 +34,7 @@ from tests.rounding import rounding_error
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
 NONE = 3
 NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products over the width of the core
-"""What stands for an action before an episode's start, where there are 3: the network sees zeros."""
+"""The value for an action before an episode's start, if there are 3 actions: the network sees zeros."""
 
 
 class ShortEpisodes(gymnasium.Env[Any, Any]):

@@ -494,7 +494,7 @@ def decide(observation: float, slot_independent: int = 10) -> int:
 
 
 Stream = list[tuple[float | None, float, bool, bool]]
-"""Of one life, step after step: what it sees if it acts or has ended, its reward, its flags."""
+"""One life, step by step: the observation if it acts or has ended, the reward, and the flags."""
 
 
 def streams_by_dicts(seeds: Sequence[int], steps: int) -> list[Stream]:

@@ -18,7 +18,7 @@ from tests.tabular_episodes import BEHAVIOR, GAMMA, JUDGED, recorded, sampled, s
 
 SPACES = Spaces(gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2))
 LINEAR = plain_model(ModelConfig(), hiddens=())
-"""A Q function with a weight for each state and action, and none shared by them but the biases of actions."""
+"""A Q function with a weight for each state and action; states share only the biases of actions."""
 
 
 def tabular(episodes: RecordedEpisodes, gamma: float, settings: FitSettings, fits: int = 1) -> FittedQ:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rlrun.experiments.cluster.gcs_watch import GcsWatch, Silence
 
 SHORTEST_S = 1e-9
-"""A limit that no single probe reaches, since the silence begins at its end, and that every second one has passed."""
+"""A limit that one probe cannot reach, because the silence begins at its end, but that any second probe exceeds."""
 
 
 @contextmanager

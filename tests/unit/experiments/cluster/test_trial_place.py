@@ -33,7 +33,7 @@ from tests.files import files
 from tests.results import all_numbers
 
 ELSEWHERE = Path("/only/the/driver/has/runs/steady")
-"""How the trials know the run's directory: on their machine there is no such path."""
+"""The run's directory as the trials know it; this path does not exist on their machine."""
 TRIAL = "000-seed=0"
 
 

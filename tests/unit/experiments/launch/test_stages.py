@@ -40,7 +40,7 @@ CONFIG = {
 AROUND = {"algorithm": "ppo", "env": "CartPole-v1", "config": CONFIG, "stop": {"env_steps": 64}}
 ENV = {"env": "CartPole-v1", "output": "seen"}
 STILL = {**CONFIG, "lr": 0.0}
-"""A config that changes no weights, so that what a stage began with is what it ends with."""
+"""A config that changes no weights, so a stage ends with the weights that it started from."""
 
 
 def chain(second: dict[str, Any], *, seeds: int = 1) -> dict[str, Any]:
@@ -146,7 +146,7 @@ CHAIN = {
         "third": {"algorithm": "sac", "config": {}, "stop": {"env_steps": 9}, "expect": {"episode_return_mean": -9}},
     },
 }
-"""Stages of which one has settings that the others lack, and one takes those around it."""
+"""Three stages: one has settings that the others lack, and one inherits the settings around the stages."""
 
 
 @pytest.mark.parametrize(

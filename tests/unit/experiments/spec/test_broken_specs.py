@@ -48,7 +48,7 @@ ALIAS_BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 NORMAL, _ = find_spaces({"config": {"lr": {"normal": [1e-6, 1]}}})
 LEARNING_RATES = [drawn["config", "lr"] for drawn in expand(NORMAL, 8, seed=0)]
-"""What a spec with this space draws; about half of it is negative."""
+"""The draws of a spec with this space; about half of them are negative."""
 
 SEVERAL_MISTAKES = """\
 one:

@@ -16,7 +16,7 @@ from rlrun.experiments.spec.settings import with_settings
 from rlrun.experiments.spec.yaml_source import parse_value
 
 OTHER_NETWORKS = ("apex", "apex_ddpg", "async_dqn", "ddpg", "dqn", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3")
-"""Algorithms whose default network is another than PPO's."""
+"""Algorithms whose default network differs from PPO's."""
 
 
 def needed(algorithm: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ if threading.current_thread() is threading.main_thread():
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
-# On a busy machine, an example may take any time.
+# A hypothesis example may take any amount of time on a busy machine.
 hypothesis.settings.register_profile("rlrun", deadline=None)
 hypothesis.settings.load_profile("rlrun")
 

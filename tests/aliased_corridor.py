@@ -1,4 +1,4 @@
-"""Envs in which the returns of greedy and of sampled actions are known."""
+"""Envs with known returns of greedy and sampled actions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ALWAYS = np.ones(1, np.float32)
 class AliasedCorridor(gymnasium.Env[np.ndarray, int]):
     """Short corridor with switched actions (Sutton and Barto, 2nd edition, example 13.1): three cells that look alike.
 
-    Each step costs 1, and the goal is right of the third cell. In the second cell left and right are switched, so that
-    a policy that always does the same never arrives.
+    Each step costs 1, and the goal is to the right of the third cell. In the second cell, left and right are switched,
+    so a policy that always takes the same action never reaches the goal.
 
     Args:
         most: T, steps after which an episode is truncated.
@@ -39,7 +39,7 @@ class AliasedCorridor(gymnasium.Env[np.ndarray, int]):
 
 
 class Lottery(gymnasium.Env[np.ndarray, int]):
-    """Episodes of one step, whose reward is drawn by the episode's seed, whatever the action."""
+    """Episodes of one step. The reward depends only on the episode's seed."""
 
     def __init__(self) -> None:
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,))
@@ -54,7 +54,7 @@ class Lottery(gymnasium.Env[np.ndarray, int]):
 
 
 def greedy_return(most: int) -> float:
-    """Return of greedy actions in the corridor, which never arrive."""
+    """Return of greedy actions in the corridor, which never reach the goal."""
     return -float(most)
 
 

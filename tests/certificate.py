@@ -1,4 +1,4 @@
-"""A certificate of TLS for 127.0.0.1 that nobody trusts by himself."""
+"""A self-signed TLS certificate for 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def self_made(folder: Path) -> dict[str, str]:
-    """Creates a certificate and its key by openssl; returns their files as `cert` and `key`."""
+    """Creates a certificate and its key with openssl; returns their files as `cert` and `key`."""
     cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
     about = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "1", "-nodes"]
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]

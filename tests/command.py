@@ -1,4 +1,4 @@
-"""The command `rlrun`, called in the test's own process."""
+"""Calls the command `rlrun` in the test's own process."""
 
 from click.testing import CliRunner, Result
 

@@ -38,7 +38,7 @@ def external(**settings: Any) -> EnvConfig:
 def recording(
     num_worlds: int, length: int, *, model: dict[str, Any] | None = None, **settings: Any
 ) -> Iterator[tuple[SlotRecorder, str, Callable[[], Recorded]]]:
-    """A recorder of clients' episodes, and what records its next fragment."""
+    """A recorder of clients' episodes, its server's address, and a function that records the next fragment."""
     config = external(**settings)
     worlds = make_vector_world(config, num_worlds, SEEDS, PolicyMapping(["default"]), {})
     assert isinstance(worlds, ClientWorlds)

@@ -1,4 +1,4 @@
-"""Policies from the settings that a test is about."""
+"""Policies made from a test's settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plain_policy(
     value_heads: tuple[str, ...] = (),
     **q: Any,
 ) -> P:
-    """Returns a policy of a family that reads no more than `Settings`; further arguments are those of `QSettings`."""
+    """Returns a policy of a family that only reads `Settings`; further arguments are passed to `QSettings`."""
     return family(
         Spaces(observation, action), Settings(model, normalize_observations, value_heads, QSettings(**q)), seed
     )
@@ -59,7 +59,7 @@ def policy_from(
     seed: int = 0,
     **settings: Any,
 ) -> P:
-    """Returns a policy of an algorithm's settings, of which some are given, with any network."""
+    """Returns a policy for an algorithm's settings, some of which are given, with any network."""
     return family(Spaces(observation, action), config.parse({}).model_copy(update={"model": model, **settings}), seed)
 
 
@@ -71,12 +71,12 @@ def loaded(
     filters: dict[str, Any] | None = None,
     **schedules: Any,
 ) -> BehaviorPolicy:
-    """Returns how a policy behaves on a worker: pickled on the way, and with the parameters that acting takes.
+    """Returns a policy's behavior as on a worker: pickled on the way, and with the parameters for acting.
 
     Args:
         policy: The policy.
-        flat: All of its parameters, its own if there are none.
-        env_steps: Number of env steps that had been taken when they were sent.
+        flat: All of its parameters; None for its current ones.
+        env_steps: Number of env steps when the parameters were sent.
         filters: Moments of observations.
         **schedules: Values of the exploration's schedules; it is greedy without them.
     """

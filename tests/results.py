@@ -1,4 +1,4 @@
-"""Results without what the clock decides: what two equal runs have in common."""
+"""Results without timing metrics: what two equal runs have in common."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -9,14 +9,14 @@ import torch
 
 
 class SumOfTwo:
-    """Sums tensors of two threads in the order of their ranks, in place, as an all-reduce does in two processes."""
+    """Sums tensors of two threads in place, in the order of their ranks, like an all-reduce of two processes."""
 
     def __init__(self) -> None:
         self._given: dict[int, torch.Tensor] = {}
         self._meeting = threading.Barrier(2, timeout=600)
 
     def of(self, rank: int) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Returns the function that one of the threads calls."""
+        """Returns the function for one of the threads."""
 
         def add_up(tensor: torch.Tensor) -> torch.Tensor:
             self._given[rank] = tensor

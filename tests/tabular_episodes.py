@@ -22,7 +22,7 @@ BEHAVIOR = np.array([[0.5, 0.5], [0.5, 0.5], [0.6, 0.4]])
 
 
 def small_mdp() -> FiniteMDP:
-    """Three states, two actions, chance in the transitions, and ends by terminating and by the time limit."""
+    """Three states, two actions, random transitions, and episodes that terminate or reach the time limit."""
     transitions = np.random.default_rng(3).dirichlet(np.ones(3), size=(3, 2)) * 0.85
     rewards = np.array([[1.0, -0.5], [0.0, 2.0], [-1.0, 0.5]])
     return FiniteMDP(transitions, rewards, np.array([0.6, 0.4, 0.0]))
@@ -75,7 +75,7 @@ def _drawn(probabilities: Doubles, draws: np.random.Generator) -> NDArray[np.int
 
 
 def recorded(episodes: Sampled, log_probs: bool = False) -> RecordedEpisodes:
-    """The sampled episodes as rows, with the behavior's log-probabilities or without."""
+    """The sampled episodes as rows, with or without the behavior's log-probabilities."""
     times = np.arange(STEPS + 1)[:, None]
     has_row = times <= episodes.lengths
 

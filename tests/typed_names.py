@@ -1,4 +1,4 @@
-"""What type checkers know of the public names: in this file, which `make check` checks, each ignored error occurs."""
+"""What type checkers know about the public names: `make check` checks that each ignored error here occurs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlrun.plugin import PPOConfig, RowSampler, SACConfig
 
 
 def typed_names() -> None:
-    """Uses names of both public modules, rightly and wrongly."""
+    """Uses names of both public modules, correctly and incorrectly."""
     assert_type(PPO(lr=1e-3, model={"hiddens": [32, 32]}, clip_param=[[0, 0.2], [10_000, 0.1]]).config, PPOConfig)
     assert_type(SAC(replay={"sampling": "prioritized"}).config, SACConfig)
     assert_type(Training("CartPole-v1", PPO(num_workers=2)), Training)

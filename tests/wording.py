@@ -1,15 +1,15 @@
-"""Full texts of messages, which tests compare with `tests/wording.yaml`: how a message is worded is changed there.
+"""Full texts of messages, which tests compare with `tests/wording.yaml`; change the wording of a message there.
 
-A test asks the fixture `wording` for the next text that is recorded for it, and says itself what must stay if the words
-change: kind, location, names.
+A test asks the fixture `wording` for its next recorded text, and states what must stay even if the wording changes:
+kind, location, names.
 
     with wording.raised(SpecError, "spec.yaml:5:12", "lr"):
         load(...)
     assert done.stderr.splitlines() == wording("runs/a")      # the lines, all of them
     assert wording("runs/a") in done.stdout.splitlines()      # one of them
 
-`make wording` (`pytest --write-wording`) records what is said now, for a diff that reads as sentences. A text that is
-missing or differs fails its test, and so does one that the test no longer asks for.
+`make wording` (`pytest --write-wording`) records the current messages, so that diffs show sentences. A test fails if a
+text is missing or differs, or if it no longer asks for a recorded text.
 """
 
 import fcntl
@@ -34,10 +34,10 @@ _BY_PROCESS = pytest.StashKey["Recordings"]()
 
 
 class Recordings:
-    """What the file holds, what this process has recorded, and which tests of which files it has found.
+    """The contents of the file, what this process has recorded, and the tests that it has found.
 
     Attributes:
-        texts: What the file holds.
+        texts: Contents of the file.
         written: What was recorded in this process.
         modules: The test files that were collected as a whole.
         tests: The collected tests that compare messages.
@@ -50,7 +50,7 @@ class Recordings:
         self.tests: set[str] = set()
 
     def orphans(self) -> list[str]:
-        """Returns the tests that the file names and that are not there, or no longer compare messages."""
+        """Returns tests in the file that no longer exist, or no longer compare messages."""
         return [
             f"{file}::{test}"
             for file, tests in self.texts.items()
@@ -59,7 +59,7 @@ class Recordings:
         ]
 
     def save(self) -> None:
-        """Writes what was recorded into the file, which other processes may be writing as well, without orphans."""
+        """Writes the recorded texts into the file, without orphans. Other processes may be writing it, too."""
         with FILE.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             self.texts = read()
@@ -85,9 +85,9 @@ class Recorded:
 
     Args:
         wording: The test's texts.
-        index: Which of them it is.
-        names: What the text must hold, however it is worded.
-        varying: Placeholders of the recorded text, and what stands there in this process.
+        index: Index of the text.
+        names: What the text must contain, however it is worded.
+        varying: Placeholders of the recorded text, and their values in this process.
     """
 
     def __init__(self, wording: "Wording", index: int, names: Sequence[object], varying: dict[str, object]) -> None:
@@ -114,9 +114,9 @@ class Wording:
     """The texts of one test.
 
     Args:
-        texts: What is recorded.
+        texts: The recorded texts.
         writes: Whether texts are recorded instead of compared.
-        varying: What every text may hold that differs from process to process, and its placeholder.
+        varying: Values in any text that differ from process to process, by placeholder.
     """
 
     def __init__(self, texts: Sequence[str], writes: bool, varying: dict[str, object]) -> None:
@@ -127,11 +127,11 @@ class Wording:
         self._compared: set[int] = set()
 
     def __call__(self, *names: object, **varying: object) -> Any:
-        """Returns the next recorded text, to be compared with `==`, or with `in` where it is one of several.
+        """Returns the next recorded text, to be compared with `==`, or with `in` if it is one of several.
 
         Args:
-            *names: What the text must hold, however it is worded: locations, settings, values.
-            **varying: What differs from process to process, such as `pid=os.getpid()`: the file holds `{pid}`.
+            *names: What the text must contain, however it is worded: locations, settings, values.
+            **varying: Values that differ from process to process, such as `pid=os.getpid()`; the file contains `{pid}`.
         """
         self._asked += 1
         if self._writes:
@@ -247,10 +247,10 @@ def _as_yaml(texts: Texts) -> str:
 
 
 def _as_item(message: str) -> list[str]:
-    """Returns a message as lines of a YAML list; quoted if it is blank or holds what cannot be printed."""
+    """Returns a message as lines of a YAML list, quoted if it is blank or contains unprintable characters."""
     if not message.strip() or not message.replace("\n", "").isprintable():
         return [f"  - {json.dumps(message)}"]
-    indent = "2" if message[0].isspace() else ""  # where it is not the first line's
+    indent = "2" if message[0].isspace() else ""  # YAML cannot infer the indentation from an indented first line
     body = message.rstrip("\n")
     end = {0: "-", 1: ""}.get(len(message) - len(body), "+")
     return [f"  - |{indent}{end}", *(f"    {line}" if line else "" for line in message.removesuffix("\n").split("\n"))]

@@ -55,7 +55,7 @@ class ExponentialWeights(Operator):
     """Adds `weights` [T, B]: how much each action is worth imitating.
 
     Args:
-        temperature: Of the exponential of advantages.
+        temperature: Temperature of the exponential of advantages.
         max_weight: Bound of the weights.
     """
 
@@ -80,8 +80,9 @@ class AdaptLearningRate(StatefulOperator):
     """Changes the learning rate by a factor of 1.5 if the KL divergence is off.
 
     Args:
-        trainee: Whose learning rate.
-        kl_target: Below half of this mean KL divergence it rises, above twice it falls.
+        trainee: The trainee whose learning rate changes.
+        kl_target: The rate rises if the mean KL divergence is below half of this, and
+            falls if it is above twice this.
     """
 
     def __init__(self, trainee: Trainee, kl_target: float) -> None:
@@ -103,11 +104,11 @@ class AdaptLearningRate(StatefulOperator):
         return item
 
     def state(self) -> dict[str, Any]:
-        """Returns the present learning rate."""
+        """Returns the current learning rate."""
         return {"lr": self.trainee.clock.value("lr")}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with it."""
+        """Restores the learning rate."""
         self.trainee.clock.schedules["lr"] = state["lr"]
 
 

@@ -1,4 +1,4 @@
-"""Behavior cloning: an algorithm on a custom source, which collects nothing."""
+"""Behavior cloning: an algorithm with a custom source that collects no experience."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ class Minibatches(StatefulSource[SampleBatch]):
         return SampleBatch(self._steps.map(lambda leaf: leaf[chosen]), indices=chosen)
 
     def state(self) -> dict[str, Any]:
-        """Returns how many minibatches there were, on which everything else depends."""
+        """Returns the number of minibatches so far, which determines all else."""
         return {"number": self.number}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on behind them."""
+        """Continues after these minibatches."""
         self.number = state["number"]
 
     def _read(self) -> SampleBatch:
@@ -106,7 +106,7 @@ class Minibatches(StatefulSource[SampleBatch]):
 
 
 class Cloning(Algorithm[CloningConfig]):
-    """Does what somebody else did: maximum likelihood of the demonstrated actions."""
+    """Imitates demonstrations by maximizing the likelihood of their actions."""
 
     Config = CloningConfig
     clock_unit = "sgd_steps"
@@ -119,7 +119,7 @@ class Cloning(Algorithm[CloningConfig]):
     operator_metrics = TrainOnMinibatch.declared_metrics
 
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Returns minibatches of the file in the place of experience."""
+        """Returns minibatches of the file instead of experience."""
         config = self.config
         return from_items(
             Minibatches(config.demonstrations, config.minibatch_size, trainee.seed)

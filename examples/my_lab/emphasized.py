@@ -17,8 +17,8 @@ class EmphasizedRecent(RowSampler):
     """Draws the k-th minibatch after new experience from the newest rows.
 
     Of N rows, minibatch k of the K that are due takes the newest
-    c_k = max(N eta^(1000 k / K), c_min), fewer for larger k. In the course of the run
-    eta rises to 1, and minibatches are drawn uniformly from all rows.
+    c_k = max(N eta^(1000 k / K), c_min), fewer for larger k. During the run, eta rises
+    to 1, and minibatches are then drawn uniformly from all rows.
 
     Source:
         Wang and Ross, "Boosting Soft Actor-Critic: Emphasizing Recent Experience
@@ -46,8 +46,8 @@ class EmphasizedRecent(RowSampler):
         self._anneal_steps = anneal_steps
         self._eta = eta
         self._at_least = at_least
-        # Indices in the order in which they were added, and each index's newest place
-        # there; -1 if it is removed.
+        # A ring of indices in order of addition, and the latest position of each index,
+        # which is -1 if the index was removed.
         self._order: Indices = np.zeros(rows.num_indices, np.int64)
         self._places: Indices = np.full(rows.num_indices, -1, np.int64)
         self._added = 0
@@ -55,7 +55,7 @@ class EmphasizedRecent(RowSampler):
 
     @override
     def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
-        """Notes the order of new rows, and begins to count minibatches anew."""
+        """Records the order of new rows, and restarts the count of minibatches."""
         places = self._added + np.arange(len(indices))
         self._order[places % len(self._order)] = indices
         self._places[indices] = places
@@ -67,7 +67,7 @@ class EmphasizedRecent(RowSampler):
         self._places[indices] = -1
 
     def num_recent(self, number: int, env_steps: int) -> int:
-        """Number c_k of the newest rows for minibatch k, at most all (eq. 1)."""
+        """Number c_k of the newest rows to draw minibatch k from (eq. 1)."""
         eta = self._eta + (1.0 - self._eta) * min(env_steps / self._anneal_steps, 1.0)
         num_rows = self._rows.num_ready
         return min(
@@ -83,7 +83,7 @@ class EmphasizedRecent(RowSampler):
         number: int,
         env_steps: int,
     ) -> tuple[Indices, NDArray[np.float32]]:
-        """Draws uniformly from the newest rows; redraws places whose row is gone."""
+        """Draws uniformly from the newest rows; redraws rows that were removed."""
         drawn: Indices = np.zeros((number, batch_size), np.int64)
         for minibatch in drawn:
             self._drawn += 1
@@ -103,7 +103,7 @@ class EmphasizedRecent(RowSampler):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the order of the rows, and the minibatches since the last one."""
+        """Returns the order of the rows, and the minibatches since the last rows."""
         arrays = {"order": self._order.copy(), "places": self._places.copy()}
         return {**arrays, "added": self._added, "drawn": self._drawn}
 

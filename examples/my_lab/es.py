@@ -46,7 +46,7 @@ class ESConfig(AlgorithmConfig):
 
 @dataclass(frozen=True)
 class EvaluationConfig(WorkerConfig):
-    """Configuration of an evaluation worker: a rollout worker's, and what to try."""
+    """Configuration of an evaluation worker: a rollout worker's, and perturbations."""
 
     num_pairs: int = 0
     sigma: float = 0.0
@@ -55,7 +55,7 @@ class EvaluationConfig(WorkerConfig):
 def perturbation(
     seed: int, generation: int, pair: int, size: int
 ) -> NDArray[np.float32]:
-    """Returns the noise of a pair, which processes compute instead of sending it."""
+    """Returns the noise of a pair. Processes compute it instead of sending it."""
     return generator(seed, "perturbation", generation, pair).standard_normal(
         size, np.float32
     )
@@ -72,7 +72,7 @@ class EvaluationWorker:
         self.behavior = behavior
 
     def follow(self, orders: Orders) -> None:
-        """Keeps the weights that the next generation varies."""
+        """Keeps the weights that the next generation perturbs."""
         if self.policy in orders.weights:
             self.weights = orders.weights[self.policy]
 
@@ -87,7 +87,7 @@ class EvaluationWorker:
             noise = config.sigma * perturbation(
                 config.seed, self.generation, pair, len(weights.acting)
             )
-            for sign in (1, -1):  # both in the same episode, with different policies
+            for sign in (1, -1):  # the same episode for both policies
                 acting = weights.acting + np.float32(sign) * noise
                 self.behavior.load(replace(weights, acting=acting))
                 seed = child_seed(config.seed, "episode", self.generation, pair)
@@ -110,7 +110,7 @@ class EvaluationWorker:
         )
 
     def state(self) -> dict[str, int]:
-        """Returns the generation, on which everything else depends."""
+        """Returns the generation, which determines all other state."""
         return {"generation": self.generation}
 
     def place(self) -> dict[str, int]:
@@ -118,12 +118,12 @@ class EvaluationWorker:
         return self.state()
 
     def load_state(self, state: Mapping[str, int]) -> int:
-        """Goes on with a generation, exactly."""
+        """Continues exactly from a generation."""
         self.generation = state["generation"]
         return 0
 
     def close(self) -> None:
-        """Holds nothing to free."""
+        """Has nothing to free."""
 
 
 class FollowReturns(Operator):
@@ -136,12 +136,12 @@ class FollowReturns(Operator):
         self.config = config
 
     def __call__(self, item: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Works on what all workers have found of one generation."""
+        """Takes the returns that all workers found for one generation."""
         pairs, returns = (
             np.concatenate([share[name] for share in item])
             for name in ("pairs", "returns")
         )
-        returns = returns[np.argsort(pairs)]  # in one order, for an exact sum
+        returns = returns[np.argsort(pairs)]  # a fixed order keeps sums reproducible
         scores = (returns - returns.mean()) / (returns.std() + 1e-8)
         ascent = np.zeros(len(self.trainee.learner.flat()), np.float32)
         for pair, (up, down) in enumerate(scores):
@@ -166,7 +166,7 @@ class ES(Algorithm[ESConfig]):
     worker_factory = "my_lab.es:EvaluationWorker"
 
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
-        """Returns what an evaluation worker is made from."""
+        """Returns the configuration of an evaluation worker."""
         return EvaluationConfig(
             **vars(config), num_pairs=self.config.num_pairs, sigma=self.config.sigma
         )

@@ -26,13 +26,13 @@ EXPLORES, ACTION, DURATION = range(3)
 class EZGreedy(Exploration):
     """Epsilon-greedy with repeated random actions (arXiv:2006.01782, algorithm 1).
 
-    Where it explores, it draws an action uniformly and repeats it for n steps, with
-    P(n) proportional to n^-mu. It stops where an action mask forbids the action.
+    To explore, it draws an action uniformly and repeats it for n steps, with P(n)
+    proportional to n^-mu. It stops early if an action mask forbids the action.
 
     Args:
         actions: The policy's actions, A of them.
         mu: How fast long repetitions become rare.
-        max_duration: Most steps of a repetition.
+        max_duration: Maximum number of steps of a repetition.
 
     Attributes:
         epsilon: Probability that a repetition begins, a scheduled setting.
@@ -50,7 +50,7 @@ class EZGreedy(Exploration):
         self._left = self._repeated = np.zeros(0, np.int64)
 
     def load(self, weights: Weights) -> None:
-        """Takes over how much to explore."""
+        """Loads the current epsilon."""
         self.epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
@@ -94,11 +94,11 @@ class EZGreedy(Exploration):
         )
 
     def state(self) -> dict[str, Any]:
-        """Returns the repetitions that are under way."""
+        """Returns the current repetitions."""
         return {"left": self._left, "repeated": self._repeated}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with them."""
+        """Restores the repetitions."""
         self._left, self._repeated = state["left"], state["repeated"]
 
     def _drawn(self, noise: Floats, mask: ActionMask | None) -> NDArray[np.int64]:

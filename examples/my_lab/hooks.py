@@ -85,7 +85,7 @@ class Plateau(Hook):
 class KeepUpright(Operator):
     """Adds potential-based shaping to CartPole; the potential is minus the angle.
 
-    The optimal policy stays (Ng, Harada and Russell 1999, theorem 1):
+    This keeps the optimal policy (Ng, Harada and Russell 1999, theorem 1):
     r + gamma * potential(s') - potential(s), with a potential of 0 in terminal states.
 
     Args:

@@ -29,7 +29,7 @@ class JsonLines(TrialLogger):
     def start(
         self, trial: Mapping[str, Any], directory: Path, known_as: str | None
     ) -> str:
-        """Keeps the id of a resumed trial; a new trial's is its run and its name."""
+        """Keeps the id of a resumed trial; a new id consists of run and trial name."""
         self.trial = known_as or f"{directory.resolve().parent.name}/{trial['name']}"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return self.trial

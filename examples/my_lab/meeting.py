@@ -1,4 +1,4 @@
-"""A world of two agents: they walk on a ring, and are rewarded where they meet."""
+"""A world of two agents, who walk on a ring and are rewarded when they meet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Observations = dict[str, NDArray[np.float32]]
 
 
 class Meeting(World):
-    """Two agents on a ring; each sees where it is and where the other one is.
+    """Two agents on a ring; each sees its own place and the other's.
 
     Args:
         size: Places on the ring.
@@ -33,7 +33,7 @@ class Meeting(World):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns each agent's observation space and actions: back, stay, ahead."""
+        """Returns each agent's observation space and actions: back, stay, forward."""
         return Spaces(
             gymnasium.spaces.Box(0.0, 1.0, (2 * self.size,)),
             gymnasium.spaces.Discrete(3),
@@ -41,14 +41,14 @@ class Meeting(World):
 
     @override
     def reset(self, seed: int) -> Observations:
-        """Puts both agents anywhere."""
+        """Puts both agents at random places."""
         self.places = np.random.default_rng(seed).integers(self.size, size=2)
         self.time = 0
         return self._observations()
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Moves both agents; each is rewarded where they are at the same place."""
+        """Moves both agents; each is rewarded if they are at the same place."""
         moves = [int(actions[agent]) - 1 for agent in self.possible_agents]
         self.places = (self.places + moves) % self.size
         self.time += 1

@@ -17,7 +17,7 @@ class ResidualNet(nn.Module):
 
     Args:
         observation_space: What the env shows, here a Box of one dimension.
-        num_outputs: Numbers that the policy puts out for an observation.
+        num_outputs: Number of outputs of the policy for an observation.
         model: The section `model` of the settings.
     """
 
@@ -46,10 +46,10 @@ class ResidualNet(nn.Module):
 class Camera(nn.Module):
     """Convolutions over an image of any size, whose features are pooled to 4 x 4.
 
-    It is named by `model: {encoders: {camera: my_lab.nets:Camera}}`.
+    `model: {encoders: {camera: my_lab.nets:Camera}}` selects it.
 
     Args:
-        space: What is to be encoded, a Box [height, width, channels] of bytes.
+        space: Space of the images, a Box [height, width, channels] of bytes.
     """
 
     def __init__(self, space: Any) -> None:

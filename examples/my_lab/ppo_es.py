@@ -66,7 +66,7 @@ class Evolve(StatefulOperator):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with a generation."""
+        """Restores a generation."""
         self.members, self.returns = state["members"], state["returns"]
         self.center, self.begun = state["center"], state["begun"]
 

@@ -176,7 +176,7 @@ class SoftTargets(StatefulOperator):
     """Adds `value_targets` [T, B], from the networks that collected the fragment.
 
     Args:
-        trainee: Whose networks.
+        trainee: The trainee whose networks are used.
         config: Settings.
     """
 
@@ -186,7 +186,7 @@ class SoftTargets(StatefulOperator):
         self.number = 0
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the fragment with one column more."""
+        """Returns the fragment with the additional column."""
         shape = (len(item["obs"]), *item["actions"].shape[1:])
         drawn = generator(self.trainee.seed, "targets", self.number).standard_normal(
             shape, np.float32
@@ -206,11 +206,11 @@ class SoftTargets(StatefulOperator):
         return SampleBatch(item, value_targets=targets)
 
     def state(self) -> dict[str, Any]:
-        """Returns how many fragments there were, from which the noise follows."""
+        """Returns the number of fragments so far, which determines the noise."""
         return {"number": self.number}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on behind them."""
+        """Continues after these fragments."""
         self.number = state["number"]
 
 
@@ -274,7 +274,7 @@ class REPPO(SAC):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """SAC's policy, with a critic of bins and one learned scalar more."""
+        """SAC's policy, with a categorical critic and one more learned scalar."""
         from rlrun.plugin import SoftPolicy
 
         scalars = {"log_beta": math.log(self.config.initial_beta)}

@@ -1,4 +1,4 @@
-"""PPO with one term changed: Simple Policy Optimization (arXiv:2401.16025)."""
+"""PPO with one changed term: Simple Policy Optimization (arXiv:2401.16025)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SPOConfig(PPOConfig):
 
 
 class SPO(PPO):
-    """Simple policy optimization: PPO whose ratio is penalized, not clipped."""
+    """Simple policy optimization: PPO with a penalized ratio instead of clipping."""
 
     Config = SPOConfig
     config: SPOConfig

@@ -14,7 +14,7 @@ from rlrun.plugin import ActorCriticOutputs, SampleBatch
 
 @dataclass
 class Ratios:
-    """Stands in for a distribution whose log-probabilities are given."""
+    """Stand-in for a distribution, with given log-probabilities."""
 
     log_probs: Tensor
 

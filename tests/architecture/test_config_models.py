@@ -1,4 +1,4 @@
-"""Every setting that a user can write explains itself."""
+"""Every setting that a user can write is documented."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_settings_of_ppo_are_among_those_looked_at() -> None:
 
 
 def _levels(model: type[ConfigModel]) -> int:
-    """Returns the number of classes from a config down to `ConfigModel`, itself included; presets are data."""
+    """Returns the number of classes from a config down to `ConfigModel`, including both; presets are data."""
     is_written = "." not in model.__qualname__
     return is_written + max((_levels(base) for base in model.__bases__ if issubclass(base, ConfigModel)), default=-1)
 

@@ -24,9 +24,9 @@ PAGES = [
     *(ROOT / folder / "README.md" for folder in FOLDERS),
 ]
 LOOKS = ("algorithms", "config", "docs", "envs", "examples", "metrics", "plan", "schema", "validate")
-"""Commands that look at what is installed or shipped, within a second."""
+"""Commands that show what is installed or shipped, within a second."""
 WAITS = re.compile(r"^(play|serve|client)\b|--watch|--delete|--address|s3://")
-"""Lines that wait for somebody, or for another machine."""
+"""Lines that wait for a person or another machine."""
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -72,7 +72,7 @@ def test_command_exists_with_its_options(page: str, words: list[str]) -> None:
 
 
 def looking_lines() -> list[list[str]]:
-    """Returns the documented lines that only look, and name no file but shipped ones."""
+    """Returns the documented lines that only read, and use no files except shipped ones."""
     lines = [words[: words.index(">")] if ">" in words else words for _, words in documented("rlrun")]
     named = [line for line in lines if line[0] in LOOKS and "--copy" not in line]
     different = {tuple(line): line for line in named}.values()

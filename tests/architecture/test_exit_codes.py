@@ -1,4 +1,4 @@
-"""The exit codes that the documentation lists are those that commands end with."""
+"""The documentation lists exactly the exit codes that commands return."""
 
 import re
 from pathlib import Path

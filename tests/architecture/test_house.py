@@ -1,4 +1,4 @@
-"""What one may have to read: cycles, complex functions, large and ambiguous classes, tables, names of modules.
+"""Limits on what a reader faces: cycles, complex functions, large or ambiguous classes, tables, names of modules.
 
 The package's files are read and parsed once for all of these tests.
 """
@@ -25,7 +25,7 @@ def house() -> House:
 
 VAGUE_NAMES = {"util", "utils", "common", "core", "base", "misc", "helper", "helpers", "manager", "handler", "context"}
 OFFERING = {"rlrun", "rlrun.toys"}
-"""Packages that offer names; all others hold a docstring and nothing else."""
+"""Packages that export names; all others contain only a docstring."""
 
 
 def is_docstring(node: ast.stmt) -> bool:
@@ -62,8 +62,8 @@ def test_no_modules_import_each_other_not_even_for_types(house: House) -> None:
 
 
 MOST_COMPLEX = 20
-"""Maximum complexity of a function that validates specs or runs a trial: a further mistake gets a function of its own,
-not a further branch."""
+"""Maximum complexity of a function that validates specs or runs a trial: each additional mistake gets
+its own function, not another branch."""
 
 
 def test_checks_of_specs_and_the_loop_of_a_trial_are_in_simple_functions(house: House) -> None:
@@ -85,7 +85,7 @@ QUESTIONS = {
     "What seeds the minibatches?": "def order(self, generator: np.random.Generator)",
     "What does a step of acting record?": "def record(self, batch: SampleBatch, where: Any, heads: Heads",
 }
-"""Questions about PPO, each with code or words by which the files of its page answer it."""
+"""Questions about PPO, each with the code or words that answer it in the files of PPO's page."""
 
 
 def ppo_files() -> list[str]:
@@ -108,8 +108,8 @@ MOST_LINES_OF_A_BEHAVIOR = 250
 MOST_METHODS_OF_A_BEHAVIOR = 18
 
 FAMILIES = {
-    "rlrun.engine.settings.config.ConfigModel",  # settings, most of them lines of declarations
-    "rlrun.engine.algorithm.Algorithm",  # algorithms, which vary the one that they extend
+    "rlrun.engine.settings.config.ConfigModel",  # settings, mostly declarations
+    "rlrun.engine.algorithm.Algorithm",  # algorithms, which are variants of the ones that they extend
     "rlrun.engine.policy.behavior.BehaviorPolicy",
 }
 """Classes whose subclasses may be longer together with their bases."""
@@ -135,7 +135,7 @@ SHARED = {
     "Manifest": "the list of files in a folder, in `checkpoint/` and in `datasets/`: no module knows both",
     "UniformSampler": "draws with equal probabilities: elements of a space, or rows of a replay; no module knows both",
 }
-"""Names of several public classes, each with the reason why a further word would say nothing more."""
+"""Names shared by several public classes, each with the reason why another word would add nothing."""
 
 
 def test_public_classes_have_names_of_their_own(house: House) -> None:
@@ -145,7 +145,7 @@ def test_public_classes_have_names_of_their_own(house: House) -> None:
 
 
 BY_NAME = {"algorithms", "bridges", "exact", "toys"}
-"""Districts whose parts may be named from above and from below."""
+"""Districts whose parts may be imported from above and from below."""
 
 
 def test_every_import_path_in_the_package_leads_to_an_object(house: House) -> None:

@@ -1,7 +1,7 @@
 """The manifests in examples/kubernetes name KubeRay's fields, and their commands and specs are valid.
 
-The fields are those of KubeRay's custom resource definitions that the manifests may use. `kubectl apply` only warns of
-others.
+The manifests may only use fields of KubeRay's custom resource definitions. `kubectl apply` only warns about other
+fields.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "kubernetes"
 MANIFESTS = sorted(FOLDER.glob("*.yaml"))
 SPECS = "/home/ray/specs"
-"""Where the head pod sees the ConfigMap with specs."""
+"""Path of the ConfigMap with specs in the head pod."""
 
 Fields = dict[str, Any]
 """Fields of a resource: the fields inside each, or None for a value or a map with the user's own names."""
@@ -96,7 +96,7 @@ def unknown(data: Any, fields: Fields | None, place: str) -> list[str]:
 
 
 def clusters(manifest: Path) -> list[dict[str, Any]]:
-    """Returns the clusters of a manifest, those of its jobs included."""
+    """Returns the clusters of a manifest, including those of its jobs."""
     of_jobs = [
         job["spec"]["rayClusterSpec"] for job in resources(manifest, "RayJob") if "rayClusterSpec" in job["spec"]
     ]
@@ -164,7 +164,7 @@ def test_trials_of_a_manifest_fit_a_worker_and_the_head_has_what_the_driver_need
     (group,) = cluster["workerGroupSpecs"]
     (worker,) = group["template"]["spec"]["containers"]
     assert group["minReplicas"] == 0
-    assert "envFrom" not in worker  # keys of the storage stay on the head
+    assert "envFrom" not in worker  # the credentials of the storage stay on the head
     (experiment,) = load_experiments(sorted(specs(manifest, tmp_path).iterdir()))
     assert experiment.resources.cpus <= int(worker["resources"]["limits"]["cpu"])
     (drain,) = [int(entry["value"]) for entry in worker["env"]]

@@ -1,4 +1,4 @@
-"""What must not be imported: torch and ray by the commands that only look, heavy packages by the help."""
+"""Commands that only read do not import torch or ray, and help does not import heavy packages."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ LOOKS = [
 LOOKS_AT_RUNS = [["show", "pole"], ["compare", "pole"], ["plot", "pole"], ["report", "pole", "-o", "pole.html"]]
 
 Packages = dict[str, set[str]]
-"""The packages that a process has imported after each of its commands, by the command's words."""
+"""The packages that a process has imported after each of its commands, by command line."""
 
 
 def packages_after_each(commands: Sequence[Sequence[str]], *more: str, cwd: Path = ROOT) -> Packages:
-    """Runs commands one after the other in one fresh process: what one of them imports, all behind it have too."""
+    """Runs commands one after another in one new process; each one also has what earlier ones imported."""
     words = [[*command, *more] for command in commands]
     done = subprocess.run([sys.executable, "-c", LOOK, json.dumps(words)], capture_output=True, text=True, cwd=cwd)
     assert done.returncode == 0, done.stderr
@@ -76,7 +76,7 @@ def test_commands_that_only_look_import_neither_torch_nor_ray(words: list[str], 
 
 @pytest.fixture(scope="module")
 def after_looks_at_runs(tmp_path_factory: pytest.TempPathFactory) -> Packages:
-    """Of commands that look at a folder with one run of two trials, written by hand."""
+    """Packages after commands that read a folder with one run of two trials, written by hand."""
     folder = tmp_path_factory.mktemp("runs")
     names = ["000-lr=0.1-seed=0", "001-lr=0.2-seed=0"]
     for number, name in enumerate(names):

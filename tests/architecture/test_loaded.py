@@ -1,4 +1,4 @@
-"""How much a training loads, measured in fresh processes: what one may meet who follows it with a debugger."""
+"""How many modules a training loads, measured in new processes: all that one may step into with a debugger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from scripts.loaded import TRAININGS, code_lines, loaded_by
 
 BOUNDS = {"ppo": (217, 15_650), "dqn": (237, 17_150), "sac": (241, 17_450), "qmix": (256, 18_750)}
-"""Maximum number of modules and of their code lines, a tenth above what there is; `scripts/loaded.py` lists them."""
+"""Maximum number of modules and of code lines, a tenth above the current numbers; `scripts/loaded.py` lists them."""
 
 
 @pytest.mark.parametrize("name", TRAININGS)

@@ -46,7 +46,7 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
 
 def test_a_name_that_does_not_exist_is_an_attribute_error(wording) -> None:
     with wording.raised(AttributeError, "rlrun", "train"):
-        rlrun.train  # noqa: B018 (asking for it is the point)
+        rlrun.train  # noqa: B018 (the access is the test)
 
 
 def test_importing_rlrun_imports_none_of_its_rooms() -> None:
@@ -98,11 +98,11 @@ def test_plugins_can_derive_from_every_built_in_algorithm_and_its_settings() -> 
 
 def test_a_name_that_is_not_for_plugins_is_an_attribute_error(wording) -> None:
     with wording.raised(AttributeError, "rlrun.plugin", "LocalLearner"):
-        rlrun.plugin.LocalLearner  # noqa: B018 (asking for it is the point)
+        rlrun.plugin.LocalLearner  # noqa: B018 (the access is the test)
 
 
 def imports_of_rlrun(text: str) -> set[str]:
-    """Modules of rlrun that lines of Python import, or import names from; a part of a file is enough."""
+    """Modules of rlrun that Python code imports, or imports names from. The code may be a part of a file."""
     found = re.findall(r"^ *(?:import|from) ([\w.]+)", text, re.MULTILINE)
     return {module for module in found if module.partition(".")[0] == "rlrun"}
 
@@ -132,7 +132,7 @@ NAMED = re.compile(r"\brlrun(?:\.[a-z_0-9]+)+:[A-Za-z_]\w*")
 
 
 def names_in(folders: tuple[str, ...], endings: tuple[str, ...]) -> set[str]:
-    """The names `rlrun...:Name` in files with some endings."""
+    """The names `rlrun...:Name` in files with the given extensions."""
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in endings]
     return {name for path in files for name in NAMED.findall(path.read_text())}
 
@@ -148,7 +148,7 @@ def test_every_object_that_the_package_or_a_spec_names_exists() -> None:
     folders = ("configs", "docs", "examples", "rlrun", "benchmarks")
     named = names_in(folders, (".yaml", ".md", ".py", ".pyi", ".json", ".ipynb", ".html"))
     named |= {name for page in ROOT.glob("*.md") for name in NAMED.findall(page.read_text())}
-    for name in named - {"rlrun.toys:np"}:  # an attack, in the docstring of its refusal
+    for name in named - {"rlrun.toys:np"}:  # an attack shown in the docstring of the function that refuses it
         load_internal(name)
 
 
@@ -159,7 +159,7 @@ def test_every_object_of_the_examples_that_is_named_exists(monkeypatch: pytest.M
     texts += [(ROOT / "docs" / page).read_text() for page in pages]
     named = {name for text in texts for name in re.findall(r"\bmy_lab\.\w+:\w+", text)}
     assert len(named) > 15
-    for name in named - {"my_lab.gaussian:GaussianPolicy"}:  # a policy that the page leaves to the reader
+    for name in named - {"my_lab.gaussian:GaussianPolicy"}:  # the page leaves this policy to the reader
         load_internal(name)
 
 

@@ -1,4 +1,4 @@
-"""Every spec under configs/ and examples/ is valid and says the same after a round trip through plain data."""
+"""Every spec in configs/ and examples/ is valid and unchanged by a round trip through plain data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def experiments_of_config(path: Path) -> list[Experiment]:
 
 
 def experiments_of(path: Path) -> list[Experiment]:
-    """The experiments of a spec: read once for all tests, unless it names classes of examples/, which tests forget."""
+    """The experiments of a spec, read once for all tests unless it names classes of examples/, which tests unload."""
     return experiments_of_config(path) if path in CONFIGS else load_experiments([path])
 
 
@@ -49,8 +49,8 @@ def test_trials_are_the_same_after_a_round_trip(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=relative)
 def test_config_is_named_by_its_algorithm_and_begins_with_what_it_is(path: Path) -> None:
-    *_, experiment = experiments_of(path)  # the last one of its stages
-    if path.parent.name == "worlds":  # named by world first
+    *_, experiment = experiments_of(path)  # the last of its stages
+    if path.parent.name == "worlds":  # file names start with the world
         assert [name for name in experiment.algorithms if f"_{name}" not in path.stem] == []
     else:
         assert f"{path.stem}_".startswith(f"{experiment.algorithm}_")

@@ -1,4 +1,4 @@
-"""How many files one reads to follow something from its beginning to its end."""
+"""How many files one must read to follow something from start to end."""
 
 from __future__ import annotations
 

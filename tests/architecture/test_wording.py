@@ -1,4 +1,4 @@
-"""How messages are worded is recorded in one file: tests compare kind, location and names."""
+"""The wording of messages is recorded in one file; tests themselves only check kind, location and names."""
 
 import ast
 from pathlib import Path

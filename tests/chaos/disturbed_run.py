@@ -19,14 +19,14 @@ from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
 ROOT = Path(__file__).resolve().parents[2]
 END_TIMEOUT_S = 600.0
 LIVES = 40
-"""After so many resumes a run that is never complete is given up."""
+"""Number of resumes after which an incomplete run counts as failed."""
 
 
 class DisturbedRun:
-    """Runs a spec in processes of its own, and does violence to them.
+    """Runs a spec in separate processes, and kills or interrupts them.
 
     Attributes:
-        log: What was done to the run, and how its processes ended, for whoever must find out why it went wrong.
+        log: What was done to the run, and how its processes ended, for debugging.
     """
 
     def __init__(self, spec: Path, folder: Path, seed: str) -> None:
@@ -44,11 +44,11 @@ class DisturbedRun:
         }
 
     def until_complete(self, disturbances: int, within_s: float) -> RunDirectory:
-        """Starts the run and disturbs it so many times, then lets it end.
+        """Starts the run, disturbs it several times, then lets it end.
 
         Args:
-            disturbances: How often.
-            within_s: A disturbance comes so many seconds after a process was started, at most.
+            disturbances: Number of disturbances.
+            within_s: A disturbance comes within this number of seconds after the start of a process.
         """
         for _ in range(LIVES):
             process = self._start()
@@ -65,7 +65,7 @@ class DisturbedRun:
 
     @property
     def run(self) -> RunDirectory | None:
-        """The run as it stands, None before its directory is whole."""
+        """The run in its current state, None before its directory is complete."""
         found = sorted(self._folder.glob(f"*/{RUN_FILE}"))
         return RunDirectory.open(found[-1].parent) if found else None
 
@@ -88,7 +88,7 @@ class DisturbedRun:
             )
 
     def _disturb(self, process: subprocess.Popen[str], after_s: float) -> None:
-        """Does one of the acts after so many seconds, unless the process has ended by then."""
+        """Disturbs a process after some seconds, unless it has ended by then."""
         act = self._random.choice(list(self._acts))
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=after_s)
@@ -121,7 +121,7 @@ class DisturbedRun:
         return sorted(self._folder.parent.glob("output-*"))
 
     def _check_words(self, code: int) -> None:
-        """Demands that a process which was not killed ends in words, not in a traceback of ours."""
+        """Checks that a process that was not killed ends with a message, not with a traceback of rlrun."""
         text = self._outputs()[-1].read_text()
         if code >= 0:
             assert "Traceback" not in text, f"{self}"

@@ -5,8 +5,8 @@ run, and translated into its number of rows at that time, since a disturbed run 
 comes while a checkpoint is being written, and one while the run recovers from another kill.
 
 A cluster without its GCS, or without the raylet of the driver's machine, is lost. The driver must then end with a
-message that has a command, which the lab types: on a new cluster if kills are left, and otherwise as it stands, on this
-machine alone. A driver that has not joined yet says that there is no cluster; the same command then gets the new one.
+message that contains a command, which the lab runs: on a new cluster if kills are left, otherwise unchanged, on this
+machine alone. A driver that has not yet joined says that there is no cluster; the same command then uses the new one.
 
     PYTHONPATH=.:tests/integration python tests/chaos/kill_lab.py --kills 100 --seed 0 --table kills.md
 """
@@ -45,7 +45,7 @@ from tests.results import all_numbers
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = Path(__file__).with_name("killed")
 SHELLS = {"chain": "rollout worker", "learners": "learner"}
-"""Kind of the processes besides trials, by spec."""
+"""Kinds of processes in addition to trials, by spec."""
 
 Started = TypeVar("Started")
 
@@ -55,10 +55,10 @@ KINDS = {
     "learners": ("trial", "learner", "raylet"),
 }
 FATAL = ("GCS", "head raylet")
-"""Kinds of processes without which a cluster has ended: the command that the run prints continues it elsewhere."""
+"""Kinds of processes that a cluster cannot survive; the command that the run prints continues it elsewhere."""
 
 NO_CLUSTER = "no Ray cluster at the address"
-"""Words of a driver that found none."""
+"""Message of a driver that found no cluster."""
 
 KILLS_PER_RUN = 8
 STARTS = 8
@@ -66,7 +66,7 @@ TIMES = "times.json"
 OUTCOME = "outcome.json"
 PATIENCE_S = 900.0
 RECOVERY_S = 4.0
-"""Seconds after one kill in which the next comes, while the run recovers."""
+"""Maximum number of seconds between a kill and the next one, while the run recovers."""
 
 
 @dataclass
@@ -76,9 +76,9 @@ class Kill:
     Attributes:
         kind: Kind of the process.
         moment: "uniform", "checkpoint" or "recovery".
-        share: Share of the undisturbed run's time after which it comes.
-        note: Words on what happened; "" if the run had ended before, or its cluster did not start.
-        is_in_write: Whether a checkpoint was being written, no matter whether the kill waited for that.
+        share: When it happens, as a share of the undisturbed run's time.
+        note: What happened; "" if the run had already ended, or its cluster did not start.
+        is_in_write: Whether a checkpoint was being written, even if the kill did not wait for that.
     """
 
     kind: str
@@ -90,14 +90,14 @@ class Kill:
 
 @dataclass
 class Attempt:
-    """A run of a spec with some kills, and its end.
+    """A run of a spec with some kills, and its outcome.
 
     Attributes:
         spec: Name of the spec.
         kills: The kills, in order.
         is_equal: Whether it ended with the rows of the undisturbed run.
         seconds: How long it took.
-        problem: Why it did not, "" if it did.
+        problem: Why not, or "".
     """
 
     spec: str
@@ -117,7 +117,7 @@ class Calm:
 
 
 def plan(number: int, seed: int) -> list[Attempt]:
-    """Draws kills, equally many of each kind, and distributes them among runs."""
+    """Draws the same number of kills of each kind, and distributes them among runs."""
     chance = random.Random(seed)
     kinds = list(dict.fromkeys(kind for kinds in KINDS.values() for kind in kinds))
     drawn: dict[str, list[Kill]] = {spec: [] for spec in KINDS}
@@ -137,7 +137,7 @@ def plan(number: int, seed: int) -> list[Attempt]:
 
 
 def _in_order(kills: Sequence[Kill], chance: random.Random) -> list[Kill]:
-    """Returns the kills of a run as they come: by their moments, and those during a recovery after any other."""
+    """Returns the kills of a run in order: by their moments, and kills during a recovery after any other kill."""
     ordered = sorted((kill for kill in kills if kill.moment != "recovery"), key=lambda kill: kill.share)
     for kill in kills:
         if kill.moment == "recovery":
@@ -148,7 +148,7 @@ def _in_order(kills: Sequence[Kill], chance: random.Random) -> list[Kill]:
 def rows_of(runs: Path) -> dict[str, Any]:
     """Returns the rows of all runs in a folder, and the lineage of populations.
 
-    What the clock decides is left out, and so is the count of lost workers.
+    Timing metrics and the count of lost workers are left out.
     """
     found: dict[str, Any] = {}
     for file in sorted(runs.glob(f"*/{RUN_FILE}")):
@@ -172,16 +172,16 @@ def count_rows(runs: Path) -> int:
 
 
 def patiently(start: Callable[[], Started], clear: Callable[[], object] = lambda: None) -> Started:
-    """Starts nodes again if a busy machine takes longer than Ray's limits, 15 s and 30 s, at most `STARTS` times.
+    """Starts nodes, up to `STARTS` times if a busy machine takes longer than Ray's limits of 15 s and 30 s.
 
     Args:
-        start: Starts them.
-        clear: Ends what a start has left that was too slow.
+        start: Starts the nodes.
+        clear: Ends what a start that was too slow has left.
     """
     for left in range(STARTS - 1, -1, -1):
         try:
             return start()
-        except Exception as error:  # Ray raises no class of its own
+        except Exception as error:  # Ray has no exception class for this
             if "timed out during startup" not in str(error) or not left:
                 raise
             clear()
@@ -189,7 +189,7 @@ def patiently(start: Callable[[], Started], clear: Callable[[], object] = lambda
 
 
 def start_nodes(folder: Path) -> Nodes:
-    """Starts a cluster; nothing else of this process is running at that time."""
+    """Starts a cluster, while this process runs nothing else."""
     return patiently(lambda: Nodes(folder, is_bare=True), lambda: disturbed_run.kill(descendants(os.getpid())[:0:-1]))
 
 
@@ -198,7 +198,7 @@ def begin(spec: str, folder: Path, place: Sequence[str]) -> list[str]:
 
 
 def undisturbed(spec: str, folder: Path) -> Calm:
-    """Runs a spec on the cluster without a kill, unless an earlier call has done so in the folder."""
+    """Runs a spec on the cluster without kills, unless an earlier call has done so in the folder."""
     if (folder / TIMES).exists():
         return Calm(rows_of(folder / "runs"), json.loads((folder / TIMES).read_text()))
     shutil.rmtree(folder, ignore_errors=True)
@@ -261,7 +261,7 @@ class Disturbance:
         self.alive = [1, 2]
 
     def _drive(self, commands: list[list[str]]) -> list[list[str]]:
-        """Runs the first command until it ends by itself, and kills meanwhile; returns the commands to type next."""
+        """Runs the first command until it ends, and kills processes meanwhile; returns the next commands to run."""
         with driving(commands[0], self.folder) as driver:
             is_lost = self._kill_some(driver)
             try:
@@ -273,7 +273,7 @@ class Disturbance:
         if code == 0:
             return commands[1:]
         told = [line for line in output.splitlines() if "rlrun resume " in line]
-        if is_lost and code == UsageError.exit_code and NO_CLUSTER in output and not told:  # it had not joined yet
+        if is_lost and code == UsageError.exit_code and NO_CLUSTER in output and not told:  # it had not yet joined
             names = [commands[0][1]]
         elif is_lost and code and told:
             names = [words.split()[0].strip("`.;'") for words in told[-1].split("rlrun resume ")[1:]]
@@ -325,7 +325,7 @@ class Disturbance:
             time.sleep(0.001)
 
     def _is_writing_a_checkpoint(self) -> bool:
-        """Whether a checkpoint is being written, in the run's directory or in one of a node."""
+        """Whether a checkpoint is being written, in the run's directory or on a node."""
         for folder in self.folder.rglob("checkpoints"):
             with suppress(FileNotFoundError):
                 if any(name.endswith(".partial") for name in os.listdir(folder)):
@@ -333,7 +333,7 @@ class Disturbance:
         return False
 
     def _kill(self, kill: Kill, driver: subprocess.Popen[str]) -> bool:
-        """Kills a process of a kind as soon as there is one, and notes which; returns whether there was one."""
+        """Kills a process of a kind as soon as there is one, and records which; returns whether there was one."""
         chance = random.Random(kill.share)
         deadline = time.monotonic() + PATIENCE_S
         while driver.poll() is None:
@@ -352,7 +352,7 @@ class Disturbance:
         return False
 
     def _replace(self, raylet: int) -> None:
-        """Adds a node for one that has lost its raylet."""
+        """Adds a node to replace one that has lost its raylet."""
         number = next(number for number in self.alive if self.nodes.raylet(number) == raylet)
         self.nodes.kill(number)
         self.alive.remove(number)
@@ -377,7 +377,7 @@ class Disturbance:
 
 
 def table(attempts: Sequence[Attempt]) -> str:
-    """Returns the table for the docs: kind, tries, how many at which moments, and those in runs with other rows."""
+    """Returns the table for the docs: kind, kills, kills by moment, and kills in runs whose rows differ."""
     lines = [
         "| process | kills | during a checkpoint write | during a recovery | in runs with differing rows |",
         "|---|---|---|---|---|",
@@ -398,12 +398,12 @@ def outcomes(folder: Path) -> list[Attempt]:
 
 
 def make(attempt: Attempt, calm: Calm, place: Path) -> None:
-    """Makes one run with its kills, prints how it went, and writes that into its folder."""
+    """Makes one run with its kills, prints the outcome, and writes it into the run's folder."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     try:
         Disturbance(attempt, calm, place).run()
-    except Exception as error:  # one run that goes wrong is reported, and the others follow
+    except Exception as error:  # report a run that fails, and go on with the others
         attempt.problem = f"{type(error).__name__}: {error}"
     (place / OUTCOME).write_text(json.dumps(asdict(attempt)))
     print(f"{place.name} of {attempt.spec}, {attempt.seconds:.0f} s:")
@@ -414,7 +414,7 @@ def make(attempt: Attempt, calm: Calm, place: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Does the kills, prints each run, and writes the table; returns the number of runs that ended otherwise."""
+    """Runs all kills, prints each run, and writes the table; returns the number of runs that ended differently."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)

@@ -12,7 +12,7 @@ QUOTA_VARIABLE = "LAB_WITHOUT_QUOTA"
 
 
 class LabProvider(FakeMultiNodeProvider):  # type: ignore[misc]  # ray has no types
-    """Ray's provider for tests, but as in a cloud, a node that has died is gone."""
+    """Ray's provider for tests, except that dead nodes disappear, as in a cloud."""
 
     def non_terminated_nodes(self, tag_filters: dict[str, str]) -> list[str]:
         with self.lock:

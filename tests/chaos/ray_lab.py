@@ -1,4 +1,4 @@
-"""Ray clusters in namespaces: nodes come, leave and die there, and no other Ray of this machine notices.
+"""Ray clusters in namespaces: nodes join, leave and die there, isolated from any other Ray on this machine.
 
 Run as a script, it plays one of the `SCENARIOS` around the command that follows:
 
@@ -31,7 +31,7 @@ STORE_BYTES = 100 * 2**20
 
 
 def why_no_namespaces() -> str:
-    """Returns why this machine has no namespaces for a lab, "" if it has."""
+    """Returns why this machine has no namespaces for a lab, or "" if it has some."""
     try:
         done = subprocess.run([*NAMESPACES, "sh", "-c", INSIDE], capture_output=True, text=True)
     except FileNotFoundError as error:
@@ -60,7 +60,7 @@ def nodes_over_time(folder: Path) -> list[int]:
     return [int(line) for line in (folder / "nodes").read_text().split()]
 
 
-# What follows runs in the namespaces.
+# Everything below runs inside the namespaces.
 
 
 def start_autoscaled_head(folder: Path, **environment: str) -> None:
@@ -110,7 +110,7 @@ def start_head(*options: str, **environment: str) -> None:
 
 
 def start_node(cpus: int) -> subprocess.Popen[bytes]:
-    """Starts a node as a batch system or a pod does: in the foreground, with SIGTERM as the request to leave."""
+    """Starts a node like a batch system or a pod: in the foreground, with SIGTERM as the request to leave."""
     command = ["ray", "start", "--address=127.0.0.1:6379", f"--num-cpus={cpus}", "--block"]
     return subprocess.Popen([*command, f"--object-store-memory={STORE_BYTES}"])
 
@@ -163,7 +163,7 @@ def grow(folder: Path, command: Sequence[str], act: Callable[[float], None] = la
 
 
 def grow_and_die(folder: Path, command: Sequence[str]) -> int:
-    """The same, and a node dies every `KILL_EVERY_S` seconds."""
+    """Like `grow`, but a node dies every `KILL_EVERY_S` seconds."""
     chance, kills = random.Random(0), [KILL_EVERY_S]
 
     def act(seconds: float) -> None:
@@ -177,7 +177,7 @@ def grow_and_die(folder: Path, command: Sequence[str]) -> int:
 
 
 def leave(folder: Path, command: Sequence[str]) -> int:
-    """Two nodes, of which the first is asked to leave once all trials have come some way; a third one takes over."""
+    """Two nodes; the first is asked to leave once all trials have made progress, and a third takes over."""
     start_head()
     first, _ = start_node(2), start_node(2)
 
@@ -201,7 +201,7 @@ def lack(folder: Path, command: Sequence[str]) -> int:
 
 
 def refuse(folder: Path, command: Sequence[str]) -> int:
-    """A cluster that cannot be joined, for one reason after the other; notes the seconds and the messages."""
+    """A cluster that cannot be joined, for one reason after another; records the seconds and the messages."""
     start_head()
     (raylet,) = processes_named("raylet")
     (gcs,) = processes_named("gcs_server")

@@ -1,4 +1,4 @@
-"""Runs with files that are cut, altered, exchanged or gone: each command answers in words, not with a traceback."""
+"""Runs with truncated, altered, swapped or missing files: commands answer with a message, not with a traceback."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Sweeps that are killed and interrupted at random moments end as if nothing had happened.
 
-Every spec in `specs/` is run undisturbed once, and then again and again with disturbances. Where nothing depends on
-which trial is quicker, the numbers of all trials must be the same, and the lineage of populations; where a rule such as
-ASHA stops trials by what it has heard so far, each trial must have gone the way that it goes alone, as far as it went.
-A trial that says of itself that it did not go on exactly must have all of its iterations.
+Every spec in `specs/` is run once undisturbed, and then repeatedly with disturbances. If nothing depends on which
+trial is faster, all trials must have the same numbers, and populations the same lineage. If a rule such as ASHA stops
+trials based on the results so far, each trial must match the trial that runs alone, as far as it got. A trial that
+reports an inexact resume must have all of its iterations.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ SPECS = sorted(Path(__file__).with_name("specs").glob("*.yaml"))
 SEEDS = range(int(os.environ.get("CHAOS_SEEDS", "3")))
 DISTURBANCES = 8
 BY_RACE = ("asha", "hyperband", "median")
-"""Rules whose decisions depend on which result comes first."""
+"""Rules whose decisions depend on the order of results."""
 
 INEXACT = ("apex", "impala")
-"""Algorithms whose workers may be left with weights that no checkpoint holds."""
+"""Algorithms whose workers may have weights that are in no checkpoint."""
 
 Numbers = dict[str, list[dict[str, Any]]]
 
 
 def numbers(run: RunDirectory) -> Numbers:
-    """Returns the rows of all trials without what the clock decides."""
+    """Returns the rows of all trials without timing metrics."""
     return {name: all_numbers(read_results(run.path / name)) for name in run.table.trials}
 
 
 def lineage(run: RunDirectory) -> list[Generation]:
-    """Returns the generations of each population in turn; which population comes to one first is a matter of luck."""
+    """Returns the generations of each population in turn; which population reaches one first depends on timing."""
     return sorted(read_generations(run.path), key=lambda found: (found.population, found.generation))
 
 
@@ -66,7 +66,7 @@ def without_scheduler(spec: Path, folder: Path) -> Path:
 def undisturbed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, RunDirectory, float]:
-    """A spec, its run without disturbances, and the seconds that took."""
+    """A spec, its run without disturbances, and the seconds that it took."""
     spec = request.param
     folder = tmp_path_factory.mktemp("undisturbed")
     wanted = without_scheduler(spec, folder) if is_by_race(spec) else spec
@@ -103,7 +103,7 @@ def test_a_sweep_that_is_killed_and_interrupted_ends_as_if_nothing_had_happened(
         assert (trial.status, trial.error) == ("TERMINATED", ""), str(disturbed)
         if trial.checkpoint is not None:
             verify_checkpoint(trial.checkpoint)
-        else:  # it was killed while it was being stopped, before its first checkpoint
+        else:  # killed while it was being stopped, before its first checkpoint
             assert trial.stop_reason.startswith(BY_RACE), str(disturbed)
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed, str(disturbed)

@@ -27,7 +27,7 @@ DEATHS = 4
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    """The run on one machine that nothing happens to."""
+    """The undisturbed run on one machine."""
     runs = tmp_path_factory.mktemp("calm")
     command = [sys.executable, "-m", "rlrun", "train", "-f", str(SPEC), "--runs-dir", str(runs)]
     subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)

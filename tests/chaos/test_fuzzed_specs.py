@@ -129,7 +129,7 @@ def test_a_spec_with_mistakes_is_understood_or_refused_in_words(tmp_path: Path) 
         except SpecError as error:
             refused += 1
             told = str(error)
-        except Exception as error:  # which one it was is in the chain
+        except Exception as error:  # the traceback shows which error it was
             raise AssertionError(f"spec {number}:\n{file.read_text()}") from error
         else:
             continue

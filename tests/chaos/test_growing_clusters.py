@@ -1,4 +1,4 @@
-"""Sweeps on clusters whose nodes come, leave and die have the rows of the same sweep on one machine.
+"""Sweeps on clusters whose nodes join, leave and die have the same rows as the sweep on one machine.
 
 The clusters are labs in namespaces of this machine, with Ray's own autoscaler.
 """
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(WHY_NOT != "", reason=f"no namespaces on this machine: {WHY_NOT}"),
 ]
 START_S = 30.0
-"""Seconds that the command itself may take on a busy machine."""
+"""Timeout in seconds for the command itself on a busy machine."""
 
 WORLD = '''
 import os
@@ -73,7 +73,7 @@ def write_spec(folder: Path, entry: dict[str, object]) -> Path:
 
 
 def calm(folder: Path, entry: dict[str, object]) -> RunDirectory:
-    """Returns the run on one machine that nothing happens to."""
+    """Returns the undisturbed run on one machine."""
     spec = write_spec(folder, entry)
     command = [sys.executable, "-m", "rlrun", "train", "-f", str(spec), "--runs-dir", str(folder / "runs")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LAB_TICK_S": "0"}

@@ -1,4 +1,4 @@
-"""Runs that lose the head of their cluster, with its disk, continue from the storage with the rows of a calm run.
+"""Runs that lose their cluster's head and its disk continue from the storage, with the rows of an undisturbed run.
 
 A head pod and a worker pod are two nodes of a Ray cluster on this machine. As KubeRay does, the head has no CPUs and
 runs the driver, and the same command starts on a new cluster with an empty disk. Only the head has the storage's keys.
@@ -87,7 +87,7 @@ def write_spec(folder: Path, storage: str | None) -> None:
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    """The run on one machine that nothing happens to."""
+    """The undisturbed run on one machine."""
     folder = tmp_path_factory.mktemp("calm")
     write_spec(folder, None)
     command = [sys.executable, "-m", "rlrun", "train", "-f", "spec.yaml", "--runs-dir", "runs"]
@@ -180,7 +180,7 @@ def rows_of(run: Path) -> dict[str, int]:
 
 
 def wait_for_rows(pods: Pods, driver: subprocess.Popen[bytes], number: int) -> None:
-    """Waits until so many rows are on the head's disk, or the command has ended."""
+    """Waits until the head's disk has this many rows, or the command has ended."""
     deadline = time.monotonic() + PATIENCE_S
     while driver.poll() is None and sum(pods.rows().values()) < number:
         assert time.monotonic() < deadline, (pods.folder / "output").read_text()
@@ -209,7 +209,7 @@ def test_a_run_whose_heads_are_lost_continues_from_its_copy_with_equal_rows(
     for life, moment in enumerate(moments):
         pods = Pods(tmp_path / f"pods-{life}", storage)
         driver = pods.train()
-        if life == early:  # while it starts, fetches the run or continues it
+        if life == early:  # while it starts, fetches the run, or resumes it
             time.sleep(after_s)
         else:
             wait_for_rows(pods, driver, moment)
@@ -225,7 +225,7 @@ def test_a_run_whose_heads_are_lost_continues_from_its_copy_with_equal_rows(
         told = "\n".join([*log, (pods.folder / "output").read_text()])
         assert exit_code == 0, told
         assert numbers(RunDirectory.open(pods.folder / "runs" / NAME)) == numbers(calm), told
-        # The job is retried although it was complete, on an empty disk again.
+        # The job is retried on an empty disk, although it was complete.
         shutil.rmtree(pods.folder / "runs")
         assert pods.train().wait(timeout=PATIENCE_S) == 0, told
         assert numbers(RunDirectory.open(pods.folder / "runs" / NAME)) == numbers(calm), told

@@ -6,5 +6,5 @@ import torch
 
 @pytest.fixture(autouse=True, scope="session")
 def _needs_a_gpu() -> None:
-    """Fails, rather than skips, where there is none: who asks for these tests wants to know about a GPU."""
+    """Fails instead of skipping if there is no GPU: whoever runs these tests expects one."""
     assert torch.cuda.is_available(), f"torch {torch.__version__} finds no GPU here"

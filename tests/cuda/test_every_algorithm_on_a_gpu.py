@@ -1,6 +1,6 @@
-"""Every algorithm that takes a GPU learns there what it learns on the CPU, by the runs of `scripts.golden_runs`.
+"""Every algorithm that can use a GPU learns there what it learns on the CPU, in the runs of `scripts.golden_runs`.
 
-The first updates are equal up to rounding. After them the weights, and so the actions, may part.
+The first updates are equal up to rounding. After that, the weights, and therefore the actions, may diverge.
 """
 
 import copy
@@ -22,7 +22,7 @@ RUNS = {name: entry_here(spec) for name, spec in chosen_runs("small", None).item
 
 
 def takes_a_gpu(entry: dict[str, Any]) -> bool:
-    """Whether all its algorithms have the setting, and it needs no Ray."""
+    """Whether all algorithms of a run have the setting, and it does not need Ray."""
     parts = learning_parts(entry)
     needs_ray = any(part["config"].get(key) for part in parts for key in ("num_workers", "num_learners"))
     known = all("num_gpus" not in algorithm_class(part["algorithm"]).Config.refused for part in parts)
@@ -33,7 +33,7 @@ ON_A_GPU = [name for name, entry in RUNS.items() if takes_a_gpu(entry)]
 
 
 def trained(name: str, num_gpus: float, compiles: str | bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """Trains a golden run, and returns its results and what was remarked on the way."""
+    """Trains a golden run; returns its results and remarks."""
     entry = copy.deepcopy(RUNS[name])
     if DATA in json.dumps(entry) and not Path(DATA).exists():
         record_data(Path(DATA))
@@ -51,7 +51,7 @@ def trained(name: str, num_gpus: float, compiles: str | bool) -> tuple[list[dict
 
 
 def first_learning(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Results of learning in the first row that has them."""
+    """The learning metrics of the first row that has some."""
     rows = [{key: value for key, value in row.items() if "learner/" in key} for row in rows]
     return next(row for row in rows if any(isinstance(value, float) and math.isfinite(value) for value in row.values()))
 

@@ -56,7 +56,7 @@ def test_staged_batches_are_equal_however_many_are_under_way() -> None:
     weights = torch.ones(4096, 4096, device="cuda")
     staged = []
     for batch in batches:
-        weights @ weights  # the device is busy while the next one travels
+        weights @ weights  # keeps the device busy while the next batch is copied
         staged.append(staging.batch(batch, spare=3))
     for batch, found in zip(batches, staged, strict=True):
         for name in ("frame", "speed"):
@@ -74,7 +74,7 @@ def test_the_learner_is_on_the_gpu() -> None:
 
 
 def looks_at_numbers(training: Training) -> None:
-    """Has the loss look at the number of a tensor, which a graph cannot hold."""
+    """Makes the loss read a tensor's value, which a graph cannot capture."""
     learner = training.running.trainees[0].learner
     (objective,) = learner.objectives
     loss = objective.loss
@@ -107,7 +107,7 @@ def test_bfloat16_agrees_with_float32_to_some_percent() -> None:
 
 @pytest.mark.parametrize("num_learners", [1, 2])
 def test_learners_in_processes_learn_what_one_in_the_trial_does(num_learners: int) -> None:
-    """One has the whole GPU, and NCCL; two share it, and add up by gloo."""
+    """One learner has the whole GPU and NCCL; two share it and use gloo."""
     rows = []
     for place in ({}, {"num_learners": num_learners}):
         with seeded_training("ppo", **EPOCHS, **place, num_gpus=1, compile=False) as training:

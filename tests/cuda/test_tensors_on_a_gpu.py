@@ -83,7 +83,7 @@ def test_a_shape_whose_capture_runs_out_of_memory_runs_eagerly(monkeypatch: pyte
     told: list[str] = []
     with training("tensor_cartpole", told.append) as made:
         assert all_numbers(made.step() for _ in range(2)) == expected
-    assert sum("free memory" in message for message in told) == 2  # steps of the policy, and updates
+    assert sum("free memory" in message for message in told) == 2  # one for steps of the policy, one for updates
 
 
 def test_memory_is_released_with_the_oldest_graph() -> None:

@@ -1,4 +1,4 @@
-"""A Ray cluster whose nodes are processes of this machine, and can be killed."""
+"""A Ray cluster whose nodes are processes on this machine and can be killed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 PATIENCE_S = 150.0
-"""Seconds that anything may take on a busy machine."""
+"""Timeout in seconds for anything on a busy machine."""
 
 OF_EACH: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
 
 
 @contextmanager
 def driving(arguments: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Runs ``rlrun`` with its output in `folder`/output, and ends it with the block, however that ends."""
+    """Runs ``rlrun`` with its output in `folder`/output, and ends it when the block ends."""
     with (folder / "output").open("w") as output:
         driver = subprocess.Popen(
             [sys.executable, "-m", "rlrun", *arguments],
@@ -43,8 +43,7 @@ def driving(arguments: Sequence[str], folder: Path) -> Iterator[subprocess.Popen
 class Nodes:
     """Three nodes of two CPUs each; the driver runs on the first, number 0, and more can be added.
 
-    Trials on all but the first work in folders of their own, as they would on machines that do not see the run's
-    directory.
+    Trials on all nodes but the first work in folders of their own, as on machines that do not see the run's directory.
 
     Args:
         folder: Folder of the nodes' own files.
@@ -69,17 +68,17 @@ class Nodes:
         self._cluster.wait_for_nodes(timeout=PATIENCE_S)
 
     def add(self, **environment: str) -> int:
-        """Starts one more node, with environment variables of its own, does not wait for it and returns its number."""
+        """Starts another node with its own environment variables, without waiting for it; returns its number."""
         own = {SCRATCH_VARIABLE: str(self.scratch(len(self._nodes))), **environment}
         self._nodes.append(self._cluster.add_node(wait=False, env_vars=own, **self._of_each))
         return len(self._nodes) - 1
 
     def scratch(self, number: int) -> Path:
-        """Returns where the trials of a node work."""
+        """Returns the folder in which the trials of a node work."""
         return self._folder / f"scratch-{number}"
 
     def of_process(self, pid: int) -> int | None:
-        """Returns the number of the node that a worker process belongs to, None if it is gone."""
+        """Returns the number of the node of a worker process, or None if the process is gone."""
         try:
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         except FileNotFoundError:
@@ -87,12 +86,12 @@ class Nodes:
         return next((number for number in range(len(self._nodes)) if self.raylet(number) == parent), None)
 
     def workers(self, number: int) -> list[str]:
-        """Returns what runs on a node, by the names that Ray gives its processes."""
+        """Returns the names that Ray gives to the processes of a node."""
         command = ["ps", "--ppid", str(self.raylet(number)), "-o", "args=", "-ww"]
         return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
     def pids(self, name: str) -> list[int]:
-        """Returns the processes of all nodes that Ray calls by a name, or by one that contains it."""
+        """Returns the processes of all nodes whose name in Ray contains the given name."""
         command = ["ps", "-eo", "pid=,args="]
         lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
         found = [int(line.split()[0]) for line in lines if "ray::" in line and name in line]
@@ -110,6 +109,6 @@ class Nodes:
         self._cluster.shutdown()
 
     def raylet(self, number: int) -> int | None:
-        """Returns the process that all of a node's workers are children of, None once the node was killed."""
+        """Returns the parent process of all workers of a node, or None once the node was killed."""
         processes = self._nodes[number].all_processes.get("raylet")
         return processes[0].process.pid if processes else None

@@ -1,4 +1,4 @@
-"""One small Ray for all integration tests of a session."""
+"""One small Ray instance for all integration tests of a session."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).parent))  # stub_workers is imported by na
 
 @pytest.fixture
 def running_ray() -> None:
-    """Has Ray running; it is started by the first test that wants it and stays for the others."""
+    """Starts Ray for the first test that needs it, and keeps it running for the others."""
     import ray
 
     if not ray.is_initialized():
         ray.init(
-            address="local",  # never one that another program on this machine has started
+            address="local",  # never a Ray that another program on this machine has started
             num_cpus=4,
             object_store_memory=100 * 2**20,
             include_dashboard=False,
@@ -31,12 +31,12 @@ def running_ray() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def no_cpus_left_behind() -> Iterator[None]:
-    """Ends the Ray of a file whose tests leave actors behind, so that no other file waits for their CPUs for ever."""
+    """Stops Ray after a file whose tests leave actors behind, so that no other file waits forever for their CPUs."""
     yield
     if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():
         return
     ray = sys.modules["ray"]
-    gc.collect()  # actors end with the last reference to them
+    gc.collect()  # actors end when the last reference to them is gone
     everything, give_up_at = ray.cluster_resources()["CPU"], time.monotonic() + 20.0
     while ray.available_resources().get("CPU", 0.0) < everything:
         if time.monotonic() > give_up_at:

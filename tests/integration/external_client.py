@@ -1,6 +1,6 @@
-"""Plays episodes of 3 steps, or acts for ever in one, and prints a line for each action.
+"""Plays episodes of 3 steps, or a single one without end, and prints a line for each action.
 
-Arguments: the folder of the client's file, the address, the number of episodes; 0 for one without an end.
+Arguments: the folder of the client's file, the address, and the number of episodes; 0 for one without end.
 """
 
 import sys

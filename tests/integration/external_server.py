@@ -1,4 +1,4 @@
-"""Serves episodes of clients on a port and answers each request by action 1, until it is killed."""
+"""Serves episodes of clients on a port and answers each request with action 1, until it is killed."""
 
 from __future__ import annotations
 

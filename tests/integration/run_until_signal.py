@@ -1,8 +1,8 @@
-"""Runs a spec in a process of its own and, after so many results, sends a signal.
+"""Runs a spec in a separate process, and sends a signal after a number of results.
 
-Arguments: the spec as JSON, the runs folder, the executor, the number of results, the signal's name, and to whom:
-"self", "group" as a terminal does it, "tree" for every process that descends from this one, or a process of
-Ray's by its name; last, if it runs only a shard, the shard such as 1/4.
+Arguments: the spec as JSON, the runs folder, the executor, the number of results, the signal's name, and its target:
+"self", "group" (like a terminal), "tree" (all descendants of this process), or the name of a Ray process. For a
+shard, the last argument names it, such as 1/4.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rlrun.experiments.runs.events import RunEvent, TrialEvent
 
 
 def descendants(root: int) -> list[int]:
-    """Returns a process and all that descend from it, parents first."""
+    """Returns a process and all its descendants, parents first."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     parents = {int(pid): int(parent) for pid, parent in (line.split() for line in listed.splitlines())}
     found = [root]
@@ -41,7 +41,7 @@ def targets(target: str) -> list[int]:
 
 
 def main(spec: str, runs_dir: str, executor: str, results: str, signal_name: str, target: str, shard: str = "") -> int:
-    """Runs the spec; returns the exit code of what it raises, or 0 if the signal never came."""
+    """Runs the spec; returns the exit code of the error that it raises, or 0 if the signal never came."""
     left = int(results)
     number = signal.Signals[signal_name]
     index, _, count = shard.partition("/")

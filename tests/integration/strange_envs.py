@@ -1,4 +1,4 @@
-"""Envs that do what an env should not, for tests that run them in processes of their own."""
+"""Misbehaving envs, for tests that run them in separate processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MISDEED_AT_STEP = 300
 
 
 class StrangeEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
-    """Episodes of 20 steps with a reward of 1 each, and a misdeed at the 300th step of an env's life."""
+    """Episodes of 20 steps with a reward of 1 each, and misbehavior at the env's 300th step."""
 
     observation_space: ClassVar[Any] = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
     action_space: ClassVar[Any] = gymnasium.spaces.Discrete(2)
@@ -52,7 +52,7 @@ class StrangeEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
 
 class Exits(StrangeEnv):
-    """Ends the process as if all had gone well."""
+    """Ends the process as if everything had gone well."""
 
     def misbehave(self) -> None:
         sys.exit(0)
@@ -72,7 +72,7 @@ class WithoutActions(StrangeEnv):
 
 
 class Crashes(StrangeEnv):
-    """Reads memory that is not there, in the third episode of env slot 1.
+    """Reads invalid memory in the third episode of env slot 1.
 
     Args:
         env_index: Filled in.
@@ -96,7 +96,7 @@ class Crashes(StrangeEnv):
 
 
 class Prints(StrangeEnv):
-    """Writes to stdout, from Python and below it, and when the process ends."""
+    """Writes to stdout from Python, from C, and when the process ends."""
 
     def misbehave(self) -> None:
         atexit.register(print, "a last word")
@@ -113,7 +113,7 @@ class Hangs(StrangeEnv):
 
 
 class HangsWhenClosed(StrangeEnv):
-    """Never returns from being closed."""
+    """Never returns from `close`."""
 
     def close(self) -> None:
         time.sleep(10_000)
@@ -126,7 +126,7 @@ def hangs_when_made() -> StrangeEnv:
 
 
 class HangsUntilStopped(StrangeEnv):
-    """Never returns from a step, in which the user's Ctrl-C arrives."""
+    """Hangs in a step in which the user's Ctrl-C arrives."""
 
     def misbehave(self) -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -134,11 +134,11 @@ class HangsUntilStopped(StrangeEnv):
 
 
 class DiesOnce(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
-    """CartPole that kills the process of worker 2 in the middle of a fragment, unless that has been noted already.
+    """CartPole that kills worker 2's process in the middle of a fragment, but only once.
 
     Args:
-        note: The file that notes it.
-        is_seeded: Whether episodes begin as their seeds say, so that they can be replayed.
+        note: The file that records the kill.
+        is_seeded: Whether seeds determine how episodes begin, so that they can be replayed.
         worker_index: Filled in.
         env_index: Filled in.
     """
@@ -166,7 +166,7 @@ class DiesWithItsSpec(CartPoleEnv):  # type: ignore[misc]
 
     Args:
         spec: The file.
-        removes: Whether the env removes the file before, so that the process dies once.
+        removes: Whether the env removes the file first, so that the process dies only once.
         env_index: Filled in.
     """
 
@@ -187,10 +187,10 @@ class DiesWithItsSpec(CartPoleEnv):  # type: ignore[misc]
 
 
 class ForagingThatKillsOnce(Foraging):
-    """Foragers and hunters that live shortly; in its third episode it ends its process, unless that has been noted.
+    """Foragers and hunters with short lives; in its third episode, it ends its process, but only once.
 
     Args:
-        note: The file that notes it; None for a world that harms nobody.
+        note: The file that records the end; None for a harmless world.
     """
 
     def __init__(self, note: str | None = None) -> None:
@@ -215,11 +215,11 @@ class ForagingThatKillsOnce(Foraging):
 
 
 class StrangeWorld(World):
-    """Two agents in episodes of 20 steps, and a misdeed at the 10th step of the episode with a seed.
+    """Two agents in episodes of 20 steps, and misbehavior at the 10th step of the episode with a given seed.
 
     Args:
-        misdeed: What it does: `crashes`, by reading memory that is not there, or `hangs`.
-        seed: In which episode.
+        misdeed: What it does: `crashes`, by reading invalid memory, or `hangs`.
+        seed: Seed of the episode in which it misbehaves.
     """
 
     possible_agents = ("left", "right")
@@ -257,7 +257,7 @@ class FailsToBegin(StrangeEnv):
 
     Args:
         at: "factory", or the number of the reset.
-        exits: Whether it wants to end the process instead.
+        exits: Whether it tries to end the process instead.
     """
 
     def __init__(self, at: str | int, *, exits: bool = False) -> None:

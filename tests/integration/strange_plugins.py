@@ -1,4 +1,4 @@
-"""Algorithms with the mistakes of a beginner, for tests that run them in processes of their own."""
+"""Algorithms with beginners' mistakes, for tests that run them in separate processes."""
 
 from __future__ import annotations
 

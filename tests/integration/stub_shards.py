@@ -12,7 +12,7 @@ from rlrun.engine.replay.replay_shards import ReplayShard
 
 
 class HangsOnce(ReplayShard):
-    """Does not answer the tenth time that minibatches are asked for, unless another one has hung already."""
+    """Does not answer the tenth request for minibatches, unless another shard has already hung."""
 
     def __init__(self, note: Path, make_buffer: Callable[[], ReplayBuffer]) -> None:
         super().__init__(make_buffer)

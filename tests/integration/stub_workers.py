@@ -23,7 +23,7 @@ from rlrun.engine.rollout.worker import Orders
 
 
 def shifted_values(outputs: Any, batch: SampleBatch) -> Any:
-    """Returns the values of rows plus their `shift`: what a learner elsewhere is asked to evaluate."""
+    """Returns the values of rows plus their `shift`; a remote learner evaluates this."""
     return {"values": outputs.values + batch["shift"]}
 
 
@@ -43,7 +43,7 @@ class StubConfig:
         acts: What happens in a fragment instead of an answer, by (worker, fragment): hang, die, exit, lab-error,
             value-error, once; "wait", until the test opens the worker's gate; or "always die".
         seconds: How long a fragment takes, by worker.
-        folder: Where it is noted what has happened once, and where a worker's gate is opened.
+        folder: Folder that records what has happened once, and in which a worker's gate is opened.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class StubConfig:
 
 
 def gate(folder: Path, worker: int) -> Path:
-    """Returns the file that ends a worker's waiting once it is there."""
+    """Returns the file that ends a worker's wait once it exists."""
     return folder / f"gate-{worker}"
 
 
@@ -129,7 +129,7 @@ class StubWorker:
 
 
 class ColumnsWorker(StubWorker):
-    """Delivers the row as a column [1, 1, 5] of one step, so that fragments can stand side by side."""
+    """Delivers the row as a column [1, 1, 5] of one step, so that fragments can be joined."""
 
     def sample(self) -> Rollout:
         rollout = super().sample()
@@ -183,7 +183,7 @@ class SumSoFar(StatefulOperator):
 
 
 def with_loaded_modules(batch: SampleBatch) -> SampleBatch:
-    """Adds which heavy modules the process has imported that works on the batch."""
+    """Adds the heavy modules that the process working on the batch has imported."""
     return SampleBatch({**batch, "modules": np.array([name for name in ("torch", "gymnasium") if name in sys.modules])})
 
 

@@ -22,9 +22,9 @@ GRU = {"core": "gru", "core_width": 16}
 
 
 class Pairs(gymnasium.Env):
-    """Pays 1 for two equal choices among three that are not those of the step before, in episodes of 10 steps.
+    """Pays 1 if both choices among three are equal and differ from those of the previous step; episodes have 10 steps.
 
-    Shows nothing: the pair before is unknown, so a policy is paid best if it draws all three pairs alike.
+    Shows nothing: a policy does not know the previous pair, so it earns most if it draws all three pairs equally often.
     """
 
     observation_space = Box(0, 1, (1,))
@@ -120,7 +120,7 @@ def test_ppo_finds_the_fitting_action_wherever_it_stands_in_the_list() -> None:
     with Training(WARES, PPO(**PPO_LEARNS, model=EMBEDDED), seed=1) as learning:
         while learning.step()["env_steps"] < 1_500:
             pass
-        assert learning.evaluate(20).mean > 8.5  # any allowed action is right in a third of the steps
+        assert learning.evaluate(20).mean > 8.5  # a random allowed action is right in a third of the steps
 
 
 def test_pairs_that_must_be_equal_and_change_are_learned_in_order_only() -> None:
@@ -132,5 +132,5 @@ def test_pairs_that_must_be_equal_and_change_are_learned_in_order_only() -> None
             while learning.step()["env_steps"] < 2_500:
                 pass
             found[autoregressive] = learning.evaluate(50, actions="sampled").mean
-    assert found[True] > 5.5  # three pairs alike are paid 1 + 9 * 2 / 3 = 7
+    assert found[True] > 5.5  # equal probabilities of three equal pairs return 1 + 9 * 2 / 3 = 7
     assert found[False] < 3.5

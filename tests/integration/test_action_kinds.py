@@ -1,4 +1,4 @@
-"""Greedy and sampled actions: which one counts, how the other is compared with it, and what acts by it later."""
+"""Greedy and sampled actions: which kind counts, how the other compares with it, and which commands use it later."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monk
 
 
 def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
-    """Reward 1 for ever: V = 1 / (1 - gamma), which only a bootstrap from truncated ends can find."""
+    """A reward of 1 forever: V = 1 / (1 - gamma), which can only be learned by bootstrapping from truncated ends."""
     world = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 10}}
     config = {
         "train_batch_size": 256,

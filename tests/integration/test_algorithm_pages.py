@@ -1,4 +1,4 @@
-"""Every built-in algorithm has a page that the index leads to, with its settings as they are today."""
+"""Every built-in algorithm has a page with its current settings, and the index links to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECTIONS = ["Idea", "Pseudo-code", "Implementation", "Results", "When not to use
 
 
 def index() -> dict[str, Path]:
-    """Returns the page of each algorithm that the index has a row of."""
+    """Returns the page of each algorithm in the index."""
     rows = re.findall(r"^\| \[`(\w+)`\]\((algorithms/\w+\.md)\) \|", INDEX.read_text(), re.MULTILINE)
     return {name: DOCS / page for name, page in rows}
 
@@ -86,7 +86,7 @@ def test_settings_of_a_page_exist_and_have_the_defaults_that_it_says(page: Path)
 
 
 def defaults_in_pseudo_code(text: str) -> Iterator[tuple[str, Any]]:
-    """Yields the settings that comments in pseudo-code name, with the defaults that they say."""
+    """Yields the settings named in comments of pseudo-code, with the defaults that they state."""
     section = text.partition("\n## Pseudo-code\n")[2].partition("\n## ")[0]
     for block in re.findall(r"^```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
         for comment in re.findall(r"# (\w[\w.]*: .*)$", block, re.MULTILINE):
@@ -104,7 +104,7 @@ def setting(config: Any, path: str) -> Any:
 
 
 def is_told(value: Any, row: str) -> bool:
-    """Whether a row of a table says a default; schedules and sections are told in words."""
+    """Whether a row of a table states a default; schedules and sections are described in words."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value] in row
     if isinstance(value, int | float):

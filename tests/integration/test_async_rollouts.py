@@ -51,7 +51,7 @@ def pulled(flow: Flow[Any], number: int) -> list[tuple[int, int]]:
 
 
 def fragments_made(workers: WorkerSet) -> list[int]:
-    """Returns how many fragments each worker has been asked for: it is asked behind all of them."""
+    """Returns how many fragments each worker has made; the question is answered after all of them."""
     return [state["worker"]["fragment"] for state in workers.state()["workers"]]
 
 
@@ -64,8 +64,8 @@ def test_no_more_than_the_requests_in_flight_are_made_however_slowly_the_driver_
     for _ in range(4):
         ((last, _),) = pulled(flow, 1)
         taken[last] += 1
-        time.sleep(0.2)  # the workers could have made hundreds
-    # The one that delivered last is asked again with the next pull.
+        time.sleep(0.2)  # enough time for hundreds of fragments
+    # The worker that delivered last gets its next request with the next pull.
     assert fragments_made(workers) == [3 + taken[worker] - (worker == last) for worker in (1, 2)]
 
 
@@ -106,7 +106,7 @@ def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set:
     flow = rollouts(workers, in_flight=2)
     taken: list[tuple[int, int]] = []
     while not flow.state()["operators"]["parallel_rollouts"]["here"]:
-        time.sleep(0.2)  # fragments of both workers are ready, so that one of them is left waiting
+        time.sleep(0.2)  # both workers have fragments ready by then, so one fragment is left waiting
         taken += pulled(flow, 1)
     saved, saved_flow = workers.state(), flow.state()
     (waiting,) = saved_flow["operators"]["parallel_rollouts"]["here"]
@@ -118,7 +118,7 @@ def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set:
     after = pulled(restored, 7)
     assert after[0] == (waiting["worker"], int(waiting["item"]["row"][1]))
     assert again.counts.env_steps >= 10 * (len(taken) + 7)
-    for worker in (1, 2):  # what was in flight is lost, nothing comes twice
+    for worker in (1, 2):  # fragments in flight are lost, and none arrives twice
         fragments = [fragment for own, fragment in [*taken, *after] if own == worker]
         assert fragments == sorted(set(fragments))
     for worker, state, made in zip((1, 2), saved["workers"], fragments_made(again), strict=True):
@@ -133,7 +133,7 @@ def test_fragments_left_on_their_workers_are_saved_themselves(
     flow = PolicyWorkers(make_set(2), DEFAULT_POLICY).rollouts(mode="async", deliver="references")
     waiting: list[Any] = []
     while not waiting:
-        time.sleep(0.2)  # fragments of both workers are ready, so that one of them is left waiting
+        time.sleep(0.2)  # both workers have fragments ready by then, so one fragment is left waiting
         assert isinstance(next(flow), BatchRef)
         waiting = flow.state()["operators"]["parallel_rollouts"]["here"]
     restored = PolicyWorkers(make_set(2), DEFAULT_POLICY).rollouts(mode="async", deliver="references")

@@ -1,4 +1,4 @@
-"""The commands by which one comes to a spec, and those that tidy up the runs."""
+"""The commands that find and create specs, and the commands that tidy up runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def write_run(name: str, status: str, best: float | None) -> None:
-    """Writes the files of a run as another process leaves them."""
+    """Writes the files of a run as another process would leave them."""
     trial = Path("runs") / name / "000-seed=0"
     trial.mkdir(parents=True)
     (trial.parent / "run.json").write_text(

@@ -287,7 +287,7 @@ def test_on_a_terminal_the_view_is_live_and_leaves_only_the_results(tmp_path: Pa
     drawn, table = text.split("trial       status", 1)
     assert "return" in drawn
     assert "terminated" in table
-    assert ("\x1b[2K" in drawn) == (variables.get("TERM") != "dumb")  # lines drawn over
+    assert ("\x1b[2K" in drawn) == (variables.get("TERM") != "dumb")  # lines are redrawn in place
     colors = re.findall(r"\x1b\[[0-9;]*m", drawn)
     assert bool([color for color in colors if re.search(r"\b[39]\d", color)]) == (variables == {})
 
@@ -301,7 +301,7 @@ def test_a_reader_that_closes_the_pipe_ends_a_command_quietly() -> None:
 
 
 def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The compiler itself takes ten seconds, and the learner's own tests try it.
+    # Running the compiler takes ten seconds, and the learner's own tests cover it.
     monkeypatch.setattr(
         "rlrun.cli.machine.TRY_COMPILATION", "from rlrun.engine.learner.executors.compilation import loaded, traced"
     )

@@ -1,4 +1,4 @@
-"""A sweep on a Ray cluster of several nodes, of which one dies; all nodes are processes of this machine.
+"""A sweep on a Ray cluster with several nodes, one of which dies; all nodes are processes on this machine.
 
 Three nodes and their deaths take minutes on two cores, so `make chaos` runs it.
 """
@@ -83,17 +83,17 @@ def wait_for(what: Callable[[], Any], driver: subprocess.Popen[str]) -> Any:
 
 
 def disturbed(driver: subprocess.Popen[str], nodes: Nodes, run: Path, code: Path) -> tuple[str, int, Path]:
-    """Takes the user's code away, waits until trials are spread over nodes, and kills one of them.
+    """Moves the user's code away, waits until trials are spread over nodes, and kills one of the nodes.
 
     Returns:
         A trial whose process died, the node's number, and where the code is.
     """
-    # Before any process of a trial is there, the user's folder goes away: they have what was shipped.
+    # Move the user's code away before any trial process starts: trials must use the code that was shipped.
     wait_for((run / ".token").exists, driver)
     away = Path(shutil.move(code, code.with_name("away")))
 
     def victim() -> tuple[str, int] | None:
-        """Returns a trial that has come some way on another node than the driver's, and the node."""
+        """Returns a trial that has made progress on a node other than the driver's, and that node."""
         for trial in run.glob("0*"):
             pid = json.loads((trial / "trial.json").read_text())["pid"]
             node = nodes.of_process(pid) if pid is not None and len(read_results(trial)) >= 12 else None
@@ -139,13 +139,13 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
     assert not living.exists() or list(living.iterdir()) == []
     assert str(tmp_path / "scratch") not in output + (run / name / "trial.json").read_text()
 
-    # The copy is one from which all of it can be had again.
+    # The copy is complete: the whole run can be restored from it.
     copied, original = files(storage / "spread"), files(run)
     for log in ("driver.log", "run.json"):
         copied.pop(log), original.pop(log)
     assert copied == original
 
-    # As if nothing had happened.
+    # The results equal those of an undisturbed run.
     monkeypatch.syspath_prepend(away)
     seed = int(name.rpartition("=")[2])
     (undisturbed,) = rlrun.run(SPEC, runs_dir=tmp_path / "undisturbed", executor="local", seed=seed)

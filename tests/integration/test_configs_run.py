@@ -7,15 +7,15 @@ import pytest
 import rlrun
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-ONE_EPISODE = ["evaluation.every=1000", "evaluation.episodes=1"]  # behind the last iteration
-# An episode of Pong has 1,000 steps, each with a look at four images, and each emulator starts for half a second.
+ONE_EPISODE = ["evaluation.every=1000", "evaluation.episodes=1"]  # after the last iteration
+# An episode of Pong has 1,000 steps of four images each, and each emulator takes half a second to start.
 SHORT_EPISODES = ["env.max_episode_steps=50"]
 TWO_ENVS = ["config.num_envs_per_worker=2"]
 
 
 @pytest.mark.parametrize("config", ["half_cheetah/ppo.yaml", "pong/ppo.yaml", "lunar_lander/ppo.yaml"])
 def test_two_iterations_of_a_long_config_run(config, tmp_path):
-    rows = 64 if config.startswith("pong") else 512  # of images
+    rows = 64 if config.startswith("pong") else 512  # rows of pong are images
     short = ["stop.iteration=2", "config.compile=false", "config.num_epochs=1", f"config.train_batch_size={rows}"]
     short += ["config.min_env_steps_per_iteration=0", f"config.minibatch_size={rows // 2}"]
     short += [*SHORT_EPISODES, *TWO_ENVS] if config.startswith("pong") else []
@@ -71,7 +71,7 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     )
     assert trial.status == "TERMINATED"
     assert (trial.last_result["env_steps"], trial.last_result["sgd_steps"]) == (400, 10)
-    image, rest = 84 * 84 + 1, 8 + 4 + 4  # beside each image how far its stack goes on
+    image, rest = 84 * 84 + 1, 8 + 4 + 4  # each image has one extra byte, the length of its run of stacks
     assert trial.last_result["replay/gigabytes"] < 1.1 * 1000 * (image + rest) / 1e9
     assert trial.checkpoint is not None
 

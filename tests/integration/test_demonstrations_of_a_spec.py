@@ -1,4 +1,4 @@
-"""Demonstrations that lie beside a spec are found from anywhere, also when its run goes on."""
+"""Demonstrations next to a spec are found from any folder, even when its run is resumed."""
 
 from __future__ import annotations
 

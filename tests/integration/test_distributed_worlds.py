@@ -1,4 +1,4 @@
-"""Worlds of many agents, on rollout workers and learners in processes of their own."""
+"""Worlds with many agents, on rollout workers and learners in separate processes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_workers_go_on_bit_for_bit_in_mid_episode_and_so_does_one_that_dies_in_a
         workers = training.running.workers.state()["workers"]
         expected = [numbers(training.step()) for _ in range(3)]
     assert all(world["length"] > 0 for own in workers for world in own["worker"]["slots"]["worlds"])
-    assert expected[0]["policies/foragers/episodes"] > expected[0]["episodes"] > 0  # deaths within worlds' episodes
+    assert expected[0]["policies/foragers/episodes"] > expected[0]["episodes"] > 0  # agents also die within episodes
     with Training(foraging(clock, tmp_path / "died"), recurrent_ppo_beside_dqn(), seed=4) as training:
         training.load(read_checkpoint(tmp_path / "checkpoint"))
         assert training.running.env_slots_restarted == 0
@@ -148,5 +148,5 @@ def test_the_ray_of_several_policies_with_learners_of_their_own_has_room_for_all
         timeout=800,
     )
     assert done.returncode == 0, done.stderr
-    told = [line for line in done.stdout.splitlines() if "(raylet)" not in line]  # which may tell of ended learners
+    told = [line for line in done.stdout.splitlines() if "(raylet)" not in line]  # Ray may report learners that ended
     assert told == ["sgd_steps True True", "ray False"]

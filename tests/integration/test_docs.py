@@ -1,4 +1,4 @@
-"""The pages of docs/ do what they say: their Python runs, their YAML is valid, and what they list is all there is."""
+"""The pages of docs/ are correct: their Python runs, their YAML is valid, and their lists are complete."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_page_about_extending_shows_each_kind_of_plugin_or_links_to_an_examp
 
 
 class SeenPPO(PPO):
-    """PPO that notes the columns of its minibatches, and their shapes."""
+    """PPO that records the columns of its minibatches and their shapes."""
 
     seen: ClassVar[dict[str, tuple[int, ...]]] = {}
 
@@ -254,7 +254,7 @@ def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
 
 
 def headings(page: Path) -> list[str]:
-    """Returns the headings of a page as links name them."""
+    """Returns the anchors of a page's headings."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]

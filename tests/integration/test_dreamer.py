@@ -1,4 +1,4 @@
-"""DreamerV3 with remote workers: it learns from all of them, and resumes to the last bit."""
+"""DreamerV3 with remote workers: it learns from all of them, and resumes bit for bit."""
 
 from __future__ import annotations
 

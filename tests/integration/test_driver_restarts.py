@@ -1,4 +1,4 @@
-"""A driver that is killed is started again by the command's own parent, and continues the runs that it had begun."""
+"""The command's parent process restarts a killed driver, which continues the runs that it had begun."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def chain(**kwargs: Any) -> dict[str, Any]:
-    """Two stages, the second of which has the deadly env."""
+    """Two stages; the env of the second one kills its process."""
     config = {
         "train_batch_size": 64,
         "minibatch_size": 64,
@@ -60,7 +60,7 @@ def rows(run: Path) -> list[Any]:
 
 def test_a_killed_driver_continues_the_runs_of_its_command_although_their_spec_is_gone(tmp_path: Path) -> None:
     for stage in ("first", "second"):
-        (tmp_path / "runs" / f"pole.{stage}").mkdir(parents=True)  # so that the runs get other names than the spec says
+        (tmp_path / "runs" / f"pole.{stage}").mkdir(parents=True)  # taken, so the runs get other names than in the spec
     done = train(tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("; restart ") == done.stderr.count("1 of 1") == 1

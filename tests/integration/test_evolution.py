@@ -1,4 +1,4 @@
-"""Evolution on remote workers: the same curve with any number of them, also where one dies."""
+"""Evolution on remote workers: the same curve with any number of them, even if one dies."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_worker_that_dies_costs_its_evaluations_and_nothing_else(
     env = {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(note)}}
     broken = trained(ES, env, 3, num_workers=2)
     assert note.exists()
-    assert trained(ES, env, 3) == broken  # it is noted: nobody dies any more
+    assert trained(ES, env, 3) == broken  # the death is noted, so no worker dies again
 
 
 def test_a_search_goes_on_from_another_with_settings_of_its_own(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_search_goes_on_from_another_with_settings_of_its_own(tmp_path: Path) 
 
 @pytest.mark.regress
 def test_a_population_of_searches_copies_the_better_one_and_goes_on_with_other_settings(tmp_path: Path) -> None:
-    generation = 200  # env steps: two candidates, each for an episode of 100
+    generation = 200  # env steps: two candidates, one episode of 100 steps each
     mutations = {"lr": {"loguniform": [1e-3, 1e-1]}, "sigma": {"loguniform": [1e-3, 1e-1]}}
     entry = {
         **SEARCH,

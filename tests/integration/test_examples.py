@@ -1,4 +1,4 @@
-"""An algorithm and an env in a user's own files: they train, they are found, and what they raise is shown as theirs."""
+"""An algorithm and an env in a user's own files: they are found and train, and their errors are shown as theirs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def lab(tmp_path: Path) -> Path:
 
 
 def rlrun(*words: str | Path, cwd: Path) -> Result:
-    """Runs a command in this process, which forgets behind the test what it imports of the lab."""
+    """Runs a command in this process; after the test, what it imported from the lab is unloaded."""
     with chdir(cwd):
         return CliRunner().invoke(cli, [str(word) for word in words], env={"RLRUN_RUNS": str(cwd / "runs")})
 
 
 def fresh_rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a process of its own, which has imported nothing of the lab."""
+    """Runs a command in a new process, which has imported nothing from the lab."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *python_path))),
         "RLRUN_RUNS": str(cwd / "runs"),
@@ -55,20 +55,20 @@ def fresh_rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = (
 
 @pytest.fixture
 def importable_lab(lab: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The lab as a package that is installed."""
+    """The lab as an installed package."""
     monkeypatch.syspath_prepend(lab)
     return lab
 
 
 def parameters(training: Training, iterations: int) -> bytes:
-    """Trains for so many iterations and returns the parameters."""
+    """Trains for some iterations and returns the parameters."""
     for _ in range(iterations):
         training.step()
     return training.running.trainee.learner.flat().tobytes()
 
 
 def lab_module(name: str) -> ModuleType:
-    """Returns a module of the lab that imports no other of it."""
+    """Returns a module of the lab that imports no other module of the lab."""
     spec = spec_from_file_location(f"{name}_of_the_lab", ROOT / "examples" / "my_lab" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -103,7 +103,7 @@ def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     for trial in trials:
         assert trial["status"] == "TERMINATED"
         rows = [json.loads(line) for line in (Path(trial["directory"]) / "result.json").read_text().splitlines()]
-        # A random heater ends its days near -500, one that is off near -1,000.
+        # A random heater returns about -500 per day, a heater that stays off about -1,000.
         assert rows[0]["episode_return_mean"] < -300
         assert rows[-1]["episode_return_mean"] > -160
         assert rows[-1]["info/comfortable_hours"] > 2 * rows[0]["info/comfortable_hours"]
@@ -182,7 +182,7 @@ OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "cloning": ("Cloning", {"minibatch_size": 100, "min_env_steps_per_iteration": 3}, "MountainCar-v0"),
 }
-"""Small runs of one's own algorithms: the class in the module of that name, its settings, and the env."""
+"""Small runs of custom algorithms by module: the class, its settings, and the env."""
 
 
 @pytest.mark.usefixtures("importable_lab")
@@ -204,7 +204,7 @@ def test_an_own_algorithm_goes_on_after_a_restore_as_if_there_had_been_no_break(
     restored = Training.restore("checkpoint", trust=True)
     assert parameters(restored, 2) == expected
     assert restored.running.trainee.clock.value("lr") == lr
-    # What adapts its learning rate to the last update's statistics has another one by then.
+    # AWR adapts its learning rate to the statistics of its updates, so by now it has changed.
     assert (lr == algorithm.config.lr) == (own != "awr")
     restored.close()
 
@@ -266,7 +266,7 @@ def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_
     assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)["trials"]
     assert (trial["last_result"]["env_steps"], trial["last_result"]["sgd_steps"]) == (0, 1000)
-    assert trial["last_result"]["evaluation/episode_return_mean"] > -130  # the driver -117, at random -200
+    assert trial["last_result"]["evaluation/episode_return_mean"] > -130  # the driver returns -117, random actions -200
 
 
 def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: P
     assert "worker 0" in done.stderr
     assert "env 0" in done.stderr
     assert "seed" in done.stderr
-    assert "/rlrun/" not in done.stderr  # no frame of ours
+    assert "/rlrun/" not in done.stderr  # no frames of rlrun
 
 
 def test_an_error_in_the_own_loss_shows_its_own_traceback(lab: Path, tmp_path: Path) -> None:
@@ -356,18 +356,18 @@ def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Pat
     done = rlrun("train", "-f", lab / "cartpole_es.yaml", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)["trials"]
-    assert trial["last_result"]["episode_return_mean"] >= 475  # the 100 last episodes, of perturbed policies
+    assert trial["last_result"]["episode_return_mean"] >= 475  # the last 100 episodes, played by perturbed policies
     assert trial["last_result"]["evaluation/episode_return_mean"] >= 475
     assert trial["last_result"]["iteration"] < 40
 
 
 def exploration_noise(*steps: tuple[float, float, float]) -> NDArray[np.float32]:
-    """Noise of the own exploration in one env slot, [T, 1, 3]: whether, by which action, for how long."""
+    """Noise of the custom exploration in one env slot, [T, 1, 3]: whether to explore, with which action, how long."""
     return np.array(steps, np.float32)[:, None]
 
 
 def custom_exploration(epsilon: float) -> Any:
-    """The own exploration of four actions; a repetition lasts 1 step up to a draw of 144/205, 2 up to 180/205."""
+    """The custom exploration of four actions; a repetition takes 1 step for draws up to 144/205, 2 up to 180/205."""
     exploration = lab_module("ez_greedy").EZGreedy(
         DiscreteActions(gymnasium.spaces.Discrete(4)), mu=2.0, max_duration=4
     )
@@ -376,7 +376,7 @@ def custom_exploration(epsilon: float) -> Any:
 
 
 def explored(exploration: Any, noise: NDArray[np.float32], starts: Sequence[int] = ()) -> list[int]:
-    """Returns the actions of one env slot where action 0 is the best."""
+    """Returns the actions of one env slot in which action 0 is the best."""
     outputs = {"outputs": np.array([[1, 0, 0, 0]], np.float32)}
     return [
         int(exploration.explore(lambda: outputs, step, np.array([t in starts]), None, None)[0])
@@ -389,7 +389,7 @@ def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> 
     noise = exploration_noise(best, twice, twice, once, best, twice, best)
     assert explored(custom_exploration(0.5), noise) == [0, 2, 2, 3, 0, 2, 2]
     assert explored(custom_exploration(0.0), noise) == [0] * 7
-    assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # it ends with its episode
+    assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # an episode's end stops it
 
 
 def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_forbidden() -> None:
@@ -430,6 +430,6 @@ def test_members_of_a_generation_begin_near_the_center_which_moves_to_their_weig
     np.testing.assert_array_equal(centers[0], flats[0])  # with a learning rate of 0, PPO moves nothing
     np.testing.assert_array_equal(centers[1], flats[0])
     assert [len(found) for found in returns] == [0, 1, 0]
-    ratio = (centers[2] - flats[1]) / (flats[2] - flats[1])  # where the center is between the two members
+    ratio = (centers[2] - flats[1]) / (flats[2] - flats[1])  # position of the center between the two members
     assert min(abs(np.median(ratio) - share) for share in (1 / 3, 2 / 3)) < 1e-3
     assert np.std(flats[3] - centers[2]) == pytest.approx(0.5, rel=0.05)

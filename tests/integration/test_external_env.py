@@ -57,13 +57,13 @@ def test_a_killed_client_ends_as_truncated_and_the_steps_of_the_other_are_exact(
         killer.start()
         ended: list[Any] = []
         steps = 0
-        while len(ended) < 3:  # the killed one's and both of the other
+        while len(ended) < 3:  # one of the killed client, two of the other
             recorded = record()
             ended += recorded.agent_episodes["default"]
             steps += recorded.env_steps
             batch = recorded.batches["default"]
             if (batch["truncateds"] & batch["valid"]).any():
-                assert recorded.missing_finals == 1  # its last action was answered, and nothing came of it
+                assert recorded.missing_finals == 1  # its last action was sent, but no observation followed
         killer.join()
         dies.wait()
         assert lives.wait() == 0
@@ -74,7 +74,7 @@ def test_a_killed_client_ends_as_truncated_and_the_steps_of_the_other_are_exact(
         assert [(own.episode_return, own.length) for own in ended if own not in lost] == [(3.0, 3), (3.0, 3)]
         (one,) = lost
         assert one.length >= 5
-        assert one.episode_return in (one.length - 1, one.length - 2)  # the last reward was said with a next request
+        assert one.episode_return in (one.length - 1, one.length - 2)  # a reward is sent with the next request
         assert steps == 6 + one.length
 
 
@@ -90,7 +90,7 @@ def test_a_killed_server_is_waited_for_and_its_episodes_begin_again() -> None:
     second = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
         with pytest.raises(EpisodeUnknown):
-            client.get_action(episode, [1.0])  # waits until the second one is there
+            client.get_action(episode, [1.0])  # waits until the second server is up
         episode = client.start_episode()
         assert client.get_action(episode, [0.0]) == 1
         client.end_episode(episode, [1.0])
@@ -110,7 +110,7 @@ def test_an_http_error_reaches_the_client_with_its_code_and_message(wording) -> 
 
 
 def posted(address: str, body: bytes | dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Posts a message on a connection of its own."""
+    """Posts a message on a new connection."""
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30.0)
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection.request("POST", "/", text, {"Content-Type": "application/json"})
@@ -166,7 +166,7 @@ def test_a_client_without_the_token_is_refused(monkeypatch: pytest.MonkeyPatch, 
     with recording(1, 1) as (_, address, _):
         with wording.raised(Refused, "token_wrong"):
             Client(address, token="another-token-of-letters")
-        Client(address).close()  # reads the variable
+        Client(address).close()  # reads the token from the variable
 
 
 def test_over_tls_a_client_trusts_the_certificate_and_shows_the_token_or_is_told(
@@ -242,7 +242,7 @@ def test_the_javascript_client_plays_an_episode(tmp_path: Path) -> None:
 
 
 class Counts:
-    """An env of 3 steps, whose observation and reward are the step."""
+    """An env with 3 steps; observation and reward are the number of the step."""
 
     def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         self.step_number = 0

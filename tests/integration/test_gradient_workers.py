@@ -1,4 +1,4 @@
-"""Workers that compute gradients, or learn themselves, in real actors."""
+"""Workers in real actors that compute gradients, or learn themselves."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a3c_applies_the_gradients_of_all_workers_and_replaces_one_that_is_kille
         assert result["worker_restarts"] == 1
         assert result["sgd_steps"] > steps
         assert np.isfinite(result["learner/grad_norm"])
-        # The other worker's fragment may be here and counted, and its gradient still wait for the next iteration.
+        # The other worker's fragment may already be counted while its gradient waits for the next iteration.
         assert training.running.trainee.filters.moments["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
 
 
@@ -108,7 +108,7 @@ def test_ddppo_keeps_its_workers_the_same_learns_what_ppo_learns_goes_on_where_i
         with pytest.raises(TrainingFailed, match="the parameters of rollout worker 2 differ from the other workers'"):
             training.step()
     assert [result["policy_lag_max"] for result in first] == [0, 0, 0]
-    # With one minibatch for a whole batch, it does not matter in which order the steps of a batch stand.
+    # With one minibatch per batch, the order of the steps within a batch does not matter.
     with Training("CartPole-v1", PPO(**config), seed=4) as ppo:
         expected = [ppo.step() for _ in range(3)]
         np.testing.assert_allclose(flat, ppo.running.trainee.learner.flat(), atol=rounding_error(64))

@@ -1,4 +1,4 @@
-"""Checkpoints with right digests whose parts are missing or of another kind: each is refused, none is a traceback."""
+"""Checkpoints with correct digests but missing or wrong parts: each is refused, without a traceback."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ SPECS = {
 }
 GONE = object()
 KINDS: list[Any] = [GONE, None, "text", -1, [], {}, 3.5, 2**70, True]
-"""What is put in the place of a value."""
+"""Values that replace a value."""
 COMMANDS = ("resume", "evaluate", "resume", "show", "resume", "from")
-"""Which command reads the next damaged checkpoint; the same checkpoint is read by all of them in the same way."""
+"""Commands that take turns reading damaged checkpoints; all of them read a checkpoint in the same way."""
 STRIDE = int(os.environ.get("DAMAGE_STRIDE", "11"))
-"""Every so many-th damage is tried, to keep the test at seconds; `make chaos` tries all of them."""
+"""Only every n-th damage is tried, so that the test takes seconds; `make chaos` tries all of them."""
 
 
 def rlrun(*words: object) -> tuple[int, str]:
@@ -59,7 +59,7 @@ def checkpoint_of(file: Path) -> Path:
 
 
 def read_by(command: str, file: Path, content: Content, folder: Path) -> tuple[int, str]:
-    """Puts a content in the place of the run's checkpoint, in a copy, and has a command read it."""
+    """Replaces the run's checkpoint by another content in a copy of the run, and makes a command read it."""
     shutil.rmtree(folder, ignore_errors=True)
     run = shutil.copytree(file.parent / "runs" / file.stem, folder / file.stem)
     checkpoint = write_checkpoint(run / checkpoint_of(file).relative_to(file.parent / "runs" / file.stem), content)
@@ -73,7 +73,7 @@ def read_by(command: str, file: Path, content: Content, folder: Path) -> tuple[i
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields the paths of all values of nested dicts and lists; of a list that of the first one alone."""
+    """Yields the paths of all values in nested dicts and lists; for a list, only the path of the first value."""
     if path:
         yield path
     inner = value.items() if isinstance(value, dict) else [(0, value[0])] if isinstance(value, list) and value else ()
@@ -82,7 +82,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def damaged(content: Content, part: str, path: tuple[Any, ...], value: Any) -> Content:
-    """Returns a copy with another value in one place."""
+    """Returns a copy with a different value in one place."""
     made = copy.deepcopy(content)
     *folders, last = path
     holder = getattr(made, part)
@@ -96,11 +96,11 @@ def damaged(content: Content, part: str, path: tuple[Any, ...], value: Any) -> C
 
 
 def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
-    """Yields part, path and new value of damages: in each place a value of another kind, and tensors of other sorts."""
+    """Yields part, path and new value of damages: values of another kind everywhere, and other kinds of tensors."""
     number = 0
     for part in ("manifest", "spec", "state"):
         for path in places(getattr(content, part)):
-            if path[0] in ("config", "result") and len(path) > 1:  # the settings are checked by their own tests
+            if path[0] in ("config", "result") and len(path) > 1:  # settings have their own tests
                 continue
             number += 1
             yield part, path, KINDS[number % len(KINDS)]
@@ -115,7 +115,7 @@ def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
 
 def test_a_damaged_part_is_refused_or_harmless_and_never_a_traceback(trained: Path, tmp_path: Path) -> None:
     content = read_checkpoint(checkpoint_of(trained))
-    codes = []  # of the command that reads all parts but the spec
+    codes = []  # exit codes of `resume`, which reads all parts except the spec
     for number, (part, path, value) in enumerate(damages(content)):
         if number % STRIDE:
             continue
@@ -260,7 +260,7 @@ def test_arrays_of_another_shape_are_refused_as_they_are_put_together_with_other
     value: Any = content.state
     for key in path:
         value = value[key]
-    with Training(trial.env, trial.learns) as whole:  # what is not damaged is taken
+    with Training(trial.env, trial.learns) as whole:  # the undamaged checkpoint is accepted
         whole.load(content)
         whole.step()
 

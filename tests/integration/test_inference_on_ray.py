@@ -1,4 +1,4 @@
-"""An inference server in an actor: equal numbers to workers that act, kills, resumes, worlds and versions."""
+"""An inference server in an actor: the same numbers as with workers that act, kills, resumes, worlds and versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_PROCESSES = ("worker_restarts", "lost_steps")
 
 
 def iterations(training: Training, number: int) -> list[dict[str, Any]]:
-    """Returns the results of a few iterations without the timing in them, and without counts of lost processes."""
+    """Returns the results of a few iterations, without timing and without counts of lost processes."""
     rows = all_numbers([training.step() for _ in range(number)])
     return [{name: value for name, value in row.items() if name not in OF_PROCESSES} for row in rows]
 
@@ -48,7 +48,7 @@ def test_a_run_with_a_server_that_is_killed_equals_one_whose_worker_acts() -> No
     with Training("CartPole-v1", PPO(**settings, **SERVED), seed=4) as training:
         training.start()
         found = iterations(training, 1)
-        server, _ = sorted(set(actor_pids()) - others)  # it starts before the worker
+        server, _ = sorted(set(actor_pids()) - others)  # the server starts before the worker
         os.kill(server, signal.SIGKILL)
         found += iterations(training, 2)
         assert training.running.workers.lost_nothing
@@ -61,7 +61,7 @@ def test_a_run_with_a_server_that_is_killed_equals_one_whose_worker_acts() -> No
 def test_a_worker_that_dies_in_a_fragment_repeats_it_and_its_lost_steps_are_counted(tmp_path: Path) -> None:
     env = {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(tmp_path / "died")}}
     runs, lost = [], []
-    for _ in range(2):  # the second time it does not die
+    for _ in range(2):  # it does not die the second time
         with Training(env, PPO(**SMALL, **SERVED, normalize_rewards=True), seed=2) as training:
             runs.append(iterations(training, 8))
             lost.append(training.running.workers.counts.lost_steps)
@@ -112,5 +112,5 @@ def test_rows_of_an_asynchronous_run_hold_the_version_that_chose_their_action() 
         counts.record = lambda rollout: columns.append(rollout.batches["default"]["weights_version"])
         results = [training.step() for _ in range(2)]
     assert all((np.diff(column, axis=0) >= 0).all() for column in columns)
-    assert max(len(np.unique(column)) for column in columns) > 1  # weights arrive within fragments
+    assert max(len(np.unique(column)) for column in columns) > 1  # new weights arrive within fragments
     assert all(row["policy_lag_max"] < 10 for row in results)

@@ -312,7 +312,7 @@ try:
 
 
 def with_roles(share: float) -> Policies:
-    """Returns two policies of matching pennies, of which each meets the other one's selves."""
+    """Returns two policies of matching pennies, each of which meets past selves of the other."""
     settings = {"train_batch_size": 128, "minibatch_size": 128, "num_epochs": 2, "lr": 1e-2, "entropy_coeff": 0.3}
     return Policies(
         {name: ppo(**settings, gamma=1.0, gae_lambda=1.0) for name in ("first", "second")},
@@ -400,7 +400,7 @@ def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(t
     }
     assert all(each["wins"] + each["draws"] + each["losses"] == 6 for each in found)
     assert {"league/elo_hunter", "league/elo_prey"} <= result.keys()
-    assert against_script == {"first": Outcomes(0, 0, 4)}  # the third hole is none that hunters look into
+    assert against_script == {"first": Outcomes(0, 0, 4)}  # hunters never look into the third hole
     assert saved_spaces(f"{tmp_path / 'checkpoint'}:prey") == wording("-1.0")
 
 
@@ -410,7 +410,7 @@ def hides(observation: Any) -> int:
 
 
 def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium() -> None:
-    """Each side shows heads half of the time in equilibrium; against its own side's selves it would always do so."""
+    """In equilibrium, each side shows heads half of the time; against selves of its own side, it would always do so."""
     shown = np.zeros((1000, 1), np.float32)
     heads = []
     with Training(PENNIES, with_roles(0.5), seed=0) as training:
@@ -448,4 +448,4 @@ def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> No
         while training.step()["env_steps"] < 12_000:
             pass
         outcomes = total(training.games.play(RANDOM, 200).values())
-    assert outcomes.win_rate > 0.65  # two random players win as many as one another, and 200 games tell to 0.035
+    assert outcomes.win_rate > 0.65  # two random players win equally often; the standard error of 200 games is 0.035

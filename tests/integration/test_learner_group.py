@@ -1,4 +1,4 @@
-"""Several learners against one: the same updates, the same checkpoints, the same commands."""
+"""Several learners compared with one: the same updates, the same checkpoints, the same commands."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def kept() -> Iterator[list[LearnerGroup]]:
 
 @pytest.fixture
 def pair(running_ray: None, kept: list[LearnerGroup]) -> LearnerGroup:
-    """Two learners as at the start of a run."""
+    """Two learners at the start of a run."""
     if not kept:
         kept.append(group_of(2))
     (group,), start = kept, made_by()()

@@ -1,4 +1,4 @@
-"""Linear bandits on remote workers: one regression of everybody's pulls."""
+"""Linear bandits on remote workers: one regression over the pulls of all workers."""
 
 from __future__ import annotations
 

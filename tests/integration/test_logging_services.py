@@ -1,4 +1,4 @@
-"""wandb and mlflow themselves, without a network: what they were told is read back with their own readers."""
+"""The real wandb and mlflow, without a network: what they log is read back with their own readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.loggers import LoggersConfig
 from rlrun.experiments.trial.trial_loggers import TrialLoggers, loggers_of, require_loggers
 
-pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
+pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("default")]  # we cannot fix these packages' warnings
 
 
 BLOCK = 32_768
@@ -59,7 +59,7 @@ def run_part(spec: TrialSpec, directory: Path, iterations: range, status: Any) -
 
 
 def wandb_records(directory: Path) -> Iterator[Any]:
-    """Reads wandb's own files: a header, then records in blocks as LevelDB writes its log."""
+    """Reads wandb's own files: a header, then records in blocks, as in a LevelDB log."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     for file in sorted(directory.glob("wandb/offline-run-*/*.wandb"), key=os.path.getmtime):
@@ -78,7 +78,7 @@ def wandb_records(directory: Path) -> Iterator[Any]:
 
 
 def wait_for_ends(directory: Path, ends: int) -> list[Any]:
-    """Returns wandb's records once it has written so many ends of runs; a process of its own does that."""
+    """Returns wandb's records once a number of runs have ended in its files; wandb writes them in another process."""
     deadline = time.monotonic() + 20
     while True:
         records = list(wandb_records(directory))

@@ -1,4 +1,4 @@
-"""Training with actions that are Tuples and Dicts, masked and not: every policy gradient learns, others say no."""
+"""Training with Tuple and Dict actions, masked or not: all policy gradients learn, other algorithms refuse."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_algorithms_that_learn_values_of_actions_refuse_nested_ones(name: str) -
 
 
 class Duet(World):
-    """Two agents, at once or in turns, who press keys of two hands; a key that the mask forbids is an error."""
+    """Two agents press keys with two hands, at once or in turns; a key that the mask forbids is an error."""
 
     possible_agents = ("left", "right")
 

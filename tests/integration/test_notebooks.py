@@ -9,7 +9,7 @@ from scripts.notebooks import FOLDER, executed
 
 
 def outputs(notebook: nbformat.NotebookNode) -> list[tuple[str, list[dict[str, str]]]]:
-    """Code of each cell, and its outputs, without the bytes of pictures, which depend on fonts."""
+    """Code and outputs of each cell, without the bytes of pictures, which depend on fonts."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return [(cell.source, [output_data(output) | {"image/png": ""} for output in cell.outputs]) for cell in cells]
 

@@ -1,4 +1,4 @@
-"""REPPO of the examples: its targets, its bins and its losses are the paper's."""
+"""The example REPPO: its targets, bins and losses match the paper."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_iteration_moves_all_parameters_and_resumes_exactly(reppo: Any, tmp_p
     result = training.step()
     after = training.running.trainee.learner.flat()
     assert np.isfinite(after).all()
-    assert (before[-2:] != after[-2:]).all()  # both learned scalars, alpha's and beta's
+    assert (before[-2:] != after[-2:]).all()  # the two learned scalars, alpha and beta
     assert 0.0 <= result["learner/actor/bounded"] <= 1.0
     training.save(tmp_path / "checkpoint")
     training.step()

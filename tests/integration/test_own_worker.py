@@ -1,4 +1,4 @@
-"""A worker of one's own, which steps no vector env and delivers numbers instead of batches."""
+"""A custom worker, which steps no vector env and delivers numbers instead of batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("running_ray")
 
 @dataclass(frozen=True)
 class PairsConfig:
-    """What the workers are made from."""
+    """Configuration of the workers."""
 
     pairs: int
     worker_index: int = 0
@@ -30,7 +30,7 @@ class PairsConfig:
 
 
 class PairsWorker:
-    """Delivers what it saw with a few numbered pairs, as a worker of evolution strategies does."""
+    """Delivers its results for a few numbered pairs, like a worker of evolution strategies."""
 
     def __init__(self, config: PairsConfig) -> None:
         self.config = config

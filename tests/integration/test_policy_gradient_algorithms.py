@@ -70,7 +70,7 @@ def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(na
 
 def test_one_pass_that_begins_at_the_target_policy_needs_no_other_network():
     found = []
-    for minibatch_size in (None, 64):  # the whole batch both times; only the first way knows it beforehand
+    for minibatch_size in (None, 64):  # a whole batch both times, but with 64 this is not known in advance
         with small_training(
             "appo", "CartPole-v1", num_epochs=1, minibatch_size=minibatch_size, target_update_interval=1
         ) as one:

@@ -31,21 +31,21 @@ def one_file() -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture
 def short_pole() -> Iterator[gymnasium.Env[Any, Any]]:
-    """CartPole that is cut off after 12 steps, so that episodes of a random policy end in both ways."""
+    """CartPole with a limit of 12 steps, so that episodes of a random policy end in both ways."""
     gymnasium.register(SHORT_POLE, "gymnasium.envs.classic_control:CartPoleEnv", max_episode_steps=12)
     yield gymnasium.make(SHORT_POLE)
     del gymnasium.registry[SHORT_POLE]
 
 
 def fragment_of(batch: Any) -> tuple[SampleBatch, tuple[NDArray[Any], NDArray[Any]]]:
-    """rlrun's form of a batch, with a row for each final observation, and the places of the steps in it."""
+    """A batch in rlrun's format, with a row for each final observation, and the places of the steps in it."""
     steps, envs = batch.rewards.shape
     rows = np.zeros((steps, envs), np.int64)
     for b in range(envs):
@@ -61,7 +61,7 @@ def fragment_of(batch: Any) -> tuple[SampleBatch, tuple[NDArray[Any], NDArray[An
     values = np.zeros((height + 1, envs), np.float32)
     values[places[0] + 1, places[1]] = batch.next_values.flatten().numpy()
     values[places] = batch.values.flatten().numpy()
-    values[-1] = batch.next_values[-1].numpy()  # the successors of last steps, where these have not ended
+    values[-1] = batch.next_values[-1].numpy()  # the successors of the last steps, where the episodes go on
     truncated = (batch.ended - batch.terminated).bool()
     return (
         SampleBatch(
@@ -132,7 +132,7 @@ def test_twenty_updates_equal_those_of_the_library(one_file: Any, short_pole: gy
 
 
 def test_it_learns_nothing_from_a_step_of_another_episode(one_file: Any) -> None:
-    """Rewards 1, 2, 3, 4 with an end by a time limit after the second: gamma 0.5, lambda 1, values 10 behind each."""
+    """Rewards 1, 2, 3, 4, with a time limit after the second: gamma 0.5, lambda 1, value 10 after each step."""
     ones = torch.ones(4, 1)
     batch = one_file.Batch(
         observations=ones,

@@ -1,4 +1,4 @@
-"""Who can reach the Ray that workers start for themselves where none runs, and what it leaves behind."""
+"""Who can reach the private Ray that workers start if none is running, and what it leaves behind."""
 
 import os
 import subprocess
@@ -47,11 +47,11 @@ workers.close()
 print("left", sys.modules["ray"].is_initialized(), folder.exists())
 """
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-"""127.0.0.1, the same as IPv6 writes it, and ::1, as /proc/net/tcp shows them."""
+"""127.0.0.1, the same address in IPv6, and ::1, as in /proc/net/tcp."""
 
 
 def told_by(program: str, folder: Path) -> dict[str, list[str]]:
-    """Runs a program without Ray's variables but for the niceness; returns the words behind each line's first one."""
+    """Runs a program without Ray's variables except the niceness; returns each line's words by its first word."""
     kept = "RAY_worker_niceness"
     environment = {name: value for name, value in os.environ.items() if name == kept or not name.startswith("RAY_")}
     done = subprocess.run(
@@ -78,7 +78,7 @@ def test_a_private_ray_listens_on_loopback_alone_and_leaves_neither_its_folder_n
     told = told_by(first + PROGRAM, tmp_path)
     assert told["row"] == ["1", "0"]
     assert told["addresses"]
-    if not first:  # Ray that is imported has chosen its addresses already
+    if not first:  # once imported, Ray has already chosen its addresses
         assert set(told["addresses"]) <= LOOPBACK
     assert told["folder"][1] == "0o700"
     assert told["left"] == ["False", "False"]

@@ -56,9 +56,9 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def sigint_reaches_children() -> Iterator[None]:
-    """Has processes started meanwhile hear SIGINT, also where `nohup` or `&` has this one ignore it.
+    """Lets child processes receive SIGINT, even if `nohup` or `&` makes this process ignore it.
 
-    What a process ignores, its children ignore too; what it handles, they start with as usual.
+    Children ignore the signals that their parent ignores, but not those that it handles.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -70,7 +70,7 @@ def sigint_reaches_children() -> Iterator[None]:
 def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, algorithm: str) -> None:
     spec.write_text(SPEC.format(algorithm=algorithm, env="CartPole-v1"))
     trace = spec.parent / "trace.json"
-    for seconds in (0.5, 5, 50, 500):  # until both are in the table: a3c waits for nobody in particular
+    for seconds in (0.5, 5, 50, 500):  # until the table has both workers: a3c does not wait for a particular worker
         done = CliRunner().invoke(
             cli,
             ["profile", "-f", str(spec), "--seconds", str(seconds), "--json", "--trace", str(trace)],
@@ -123,11 +123,11 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
     with process:
         told = iter(process.stderr.readline, "measuring for 300 s\n")
         assert list(told)[-1:] == ["starting and, if necessary, compiling (not measured)\n"]
-        while not list(world.glob("*.pid")):  # the worker has delivered
+        while not list(world.glob("*.pid")):  # until the worker has delivered
             assert process.poll() is None
             time.sleep(0.05)
         children = descendants(process.pid)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C in a terminal
         stdout, stderr = process.communicate(timeout=800)
     assert process.returncode == 130, stderr
     assert "Interrupted: " in stderr

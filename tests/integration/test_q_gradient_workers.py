@@ -13,7 +13,7 @@ from rlrun.engine.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
-# No episode ends, so that each fragment holds as many env steps as cells: 4.
+# Episodes never end, so each fragment has as many env steps as cells: 4.
 WORLD = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 100_000}}
 FRAGMENT_STEPS = 4
 SHARED: dict[str, Any] = {
@@ -37,7 +37,7 @@ GORILA = {
 
 
 def delivered_by(training: Training) -> list[tuple[int, int, int]]:
-    """Returns a list that grows by (worker, gradients, version of its weights) with each fragment from now on."""
+    """Returns a list that from now on gets (worker, gradients, version of its weights) for each fragment."""
     delivered: list[tuple[int, int, int]] = []
     training.start()
     count = training.running.workers.counts.count
@@ -64,7 +64,7 @@ def assert_each_gradient_is_answered(delivered: list[tuple[int, int, int]], vers
     """Checks that a worker acts with the weights that its own last gradient led to.
 
     Args:
-        delivered: Fragments with at most one gradient each, in the order in which those are applied.
+        delivered: Fragments with at most one gradient each, in the order in which the gradients are applied.
         version: Version of the weights that all workers begin with.
     """
     current = {1: version, 2: version}
@@ -80,11 +80,11 @@ def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_
         delivered = delivered_by(training)
         result = trained(training, delivered)
         assert result["env_steps"] == FRAGMENT_STEPS * len(delivered)
-        # One worker's fragment may be here and counted while its gradient waits for the next iteration.
+        # One worker's fragment may already be counted while its gradient waits for the next iteration.
         assert len(delivered) - result["sgd_steps"] in (0, 1)
         assert_each_gradient_is_answered(delivered, 0)
         learner = training.running.trainee.learner
-        is_copied = learner.weights_version % 7 == 0  # how many updates there have been is a race
+        is_copied = learner.weights_version % 7 == 0  # the number of updates depends on timing
         assert np.array_equal(learner.flat(), learner.target()) == is_copied
 
 
@@ -108,7 +108,7 @@ def test_gorilas_workers_learn_from_replays_of_their_own_which_a_checkpoint_keep
         np.testing.assert_array_equal(restored.running.trainee.learner.target(), target)
         again = trained(restored, delivered)
         assert again["env_steps"] - result["env_steps"] == FRAGMENT_STEPS * len(delivered)
-        assert {number for _, number, _ in delivered} == {1}  # nobody collects anew before it learns
+        assert {number for _, number, _ in delivered} == {1}  # no worker refills its replay before it learns
         assert min(acted for _, _, acted in delivered) >= version
         assert again["sgd_steps"] - result["sgd_steps"] >= len(delivered) - 1
         assert np.isfinite(again["learner/loss"])

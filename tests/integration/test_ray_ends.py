@@ -1,4 +1,4 @@
-"""A run whose Ray is killed below it is a failure that says how to go on, and it goes on."""
+"""A run whose Ray is killed fails with a message that says how to continue, and it can be continued."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPEC = {
         "failure": {"max_restarts": 1},
     }
 }
-HASTE = {  # how soon Ray itself notices
+HASTE = {  # makes Ray notice dead processes sooner
     "RAY_health_check_initial_delay_ms": "0",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_failure_threshold": "2",
@@ -81,7 +81,7 @@ def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(
     begun = next(trial for trial in state.trials if trial.status == "INTERRUPTED")
     before = all_numbers(read_results(begun.directory))
 
-    spec = begun.directory / "spec.yaml"  # far enough to see that it goes on, and no farther
+    spec = begun.directory / "spec.yaml"  # train just far enough to see that it continues
     bound = len(before) + 2
     for trial in state.trials:
         spec = trial.directory / "spec.yaml"

@@ -19,7 +19,7 @@ from rlrun.experiments.spec.load import load_experiments
 from rlrun.experiments.trial.results import read_results
 from rlrun.report.regression import suite
 
-# A random policy gets about 3.6 of 10, and the likeliest actions are mostly right after 1,000 env steps.
+# A random policy returns about 3.6 of 10. After 1,000 env steps, the likeliest actions are mostly right.
 MATCH = """
   algorithm: ppo
   env: rlrun.toys:MultiDiscreteMatch
@@ -48,7 +48,7 @@ def cases_of(result: Result) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the specs, and what a run of all of them has written."""
+    """A folder with the specs, and the output of a run of all of them."""
     folder = tmp_path_factory.mktemp("regress")
     (folder / "specs").mkdir()
     for name, text in SPECS.items():

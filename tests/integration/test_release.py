@@ -1,4 +1,4 @@
-"""What a release holds, and that it works without a checkout."""
+"""What a release contains, and that it works without a checkout."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_sdist_and_wheel_hold_the_shipped_specs_the_documentation_the_examples_a
 
 
 OF_THE_REPOSITORY = ("README.md", "CONTRIBUTING.md", "benchmarks/", "scripts/", "tests/")
-"""What pages link to and no distribution holds: material for contributors."""
+"""Links of pages to files that no distribution contains: material for contributors."""
 
 
 def links(page: Path) -> set[str]:
@@ -69,7 +69,7 @@ def test_a_wheel_and_a_checkout_have_the_same_code(release: tuple[Path, Path], t
     assert code_files(tmp_path / "rlrun") == code_files(ROOT / "rlrun")
 
 
-@pytest.mark.regress  # so does `make release-check`
+@pytest.mark.regress  # `make release-check` runs it, too
 def test_an_installed_wheel_trains_reports_and_shows_specs_and_pages_in_an_empty_folder(
     release: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -77,7 +77,7 @@ def test_an_installed_wheel_trains_reports_and_shows_specs_and_pages_in_an_empty
     empty = tmp_path / "empty"
     empty.mkdir()
     printed = run_commands(python, empty)
-    # Without a commit, so it was not the checkout that ran.
+    # The version names no commit, so the wheel ran and not the checkout.
     assert printed["--version"] == f"rlrun {importlib.metadata.version('rlrun')}\n"
     assert "cartpole/ppo" in printed["examples cartpole"]
     assert (empty / "lab" / "my_lab" / "awr.py").is_file()

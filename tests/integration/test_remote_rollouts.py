@@ -46,7 +46,7 @@ WORLDS = "rlrun.toys"
 
 
 def iterations(training: Training, number: int) -> list[dict[str, Any]]:
-    """Returns the results of a few iterations without the timing in them."""
+    """Returns the results of a few iterations, without timing."""
     results = [training.step() for _ in range(number)]
     return all_numbers(results)
 
@@ -89,7 +89,7 @@ def test_memory_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for
 def test_workers_receive_a_class_that_has_no_import_name() -> None:
     class Own(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
         def step(self, action: Any) -> Any:
-            return np.float32(self.state), 0.0, False, False, {}  # without an end, so that every row is a step
+            return np.float32(self.state), 0.0, False, False, {}  # never ends, so every row is a step
 
     with Training(Own, PPO(**{**SMALL, "num_workers": 1}), seed=4) as training:
         assert training.step()["env_steps"] == 64
@@ -103,9 +103,7 @@ def test_a_run_is_restored_bit_for_bit_though_workers_are_killed_between_two_rou
         expected = iterations(training, 3)
     others = set(actor_pids())
     with Training.restore(tmp_path / "checkpoint") as restored:
-        os.kill(
-            max(set(actor_pids()) - others), signal.SIGKILL
-        )  # it has been brought back, and has made no fragment yet
+        os.kill(max(set(actor_pids()) - others), signal.SIGKILL)  # a restored worker that has made no fragment yet
         found = iterations(restored, 1)
         os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
         found += iterations(restored, 2)
@@ -119,7 +117,7 @@ def test_a_run_gives_the_same_numbers_again_though_a_worker_dies_in_a_fragment(t
     note = tmp_path / "died"
     settings = {**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4, "normalize_rewards": True}
     runs = []
-    for _ in range(2):  # the second time it does not die
+    for _ in range(2):  # it does not die the second time
         with Training(
             {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(note)}}, PPO(**settings), seed=2
         ) as training:

@@ -79,14 +79,15 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
 
         training.running.workers.counts.count = counted  # type: ignore[method-assign]
         result = trained_until(training, lambda result: result["sgd_steps"] > 60)
-        # A fragment of 20 steps is followed by 2 minibatches at least; up to 2 of each worker were on their way.
+        # Each fragment of 20 steps is followed by at least 2 minibatches. Each worker may have had up to 2 fragments in
+        # flight.
         assert result["sgd_steps"] >= 0.1 * (result["env_steps"] - 200) - 20
 
         def makes_room(result: dict[str, Any]) -> bool:
             nice = sorted(os.getpriority(os.PRIO_PROCESS, pid) for pid in set(actor_pids()) - others)
             return nice == [nice[0], *[min(nice[0] + 4, 19)] * 2]
 
-        trained_until(training, makes_room)  # each worker does when it leaves its first fragment
+        trained_until(training, makes_room)  # each worker lowers its priority with its first fragment
         assert delivered
         assert all(isinstance(item, BatchRef) for item in delivered)
         shards = shards_of(training)
@@ -112,7 +113,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
         assert shards.stored_steps == stored
         result = restored.step()
         assert result["env_steps"] > steps
-        assert result["sgd_steps"] > learned  # what the shards kept is enough to learn from at once
+        assert result["sgd_steps"] > learned  # the shards kept enough to learn from at once
         assert result["replay_shard_restarts"] == 1
 
 

@@ -1,4 +1,4 @@
-"""A run with compiled updates or kernels, resumed where there is no compiler or another processor."""
+"""A run with compiled updates or kernels, resumed without a compiler or on another processor."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ SPEC: dict[str, Any] = {
 
 
 def interrupted(runs_dir: Path, spec: dict[str, Any] = SPEC, **manifest: str) -> RunDirectory:
-    """Runs two iterations, and leaves the first one's checkpoint alone, with other entries in its manifest."""
+    """Runs two iterations, and keeps only the first one's checkpoint, with changed entries in its manifest."""
     (trial,) = rlrun.run(spec, runs_dir=runs_dir)
     run = RunDirectory.open(runs_dir / "began-compiled")
     shutil.rmtree(trial.directory / "checkpoints/iteration_000002")
@@ -55,7 +55,7 @@ def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
 
-    for _ in range(2):  # asking changes nothing
+    for _ in range(2):  # the first question changes nothing
         with pytest.raises(CompilerMissing, match=r"no C\+\+ compiler.*--eager"):
             rlrun.resume(run.path)
         assert run.record(TRIAL).status == "INTERRUPTED"

@@ -1,4 +1,4 @@
-"""Runs of four families are saved, restored and resumed, with any allowed version of what they are built on."""
+"""Runs of four families are saved, restored and resumed, with any allowed version of rlrun's dependencies."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs in the caller's own process: what is written, told, resumed and not imported."""
+"""Runs in the caller's own process: what is written, reported, resumed and not imported."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Self-play on remote workers: a worker that dies is made anew, and the numbers are those of a run without the loss."""
+"""Self-play on remote workers: a worker that dies is replaced, and the numbers equal those of an undisturbed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedulers and searchers on real Ray Tune: what they do to trials, and that a kill changes nothing of it."""
+"""Schedulers and searchers on real Ray Tune: what they do to trials, and that a kill does not change it."""
 
 import json
 import math
@@ -34,7 +34,7 @@ TINY = {
 INTERVAL = 150
 LAST = 2
 """The last generation of a member that stops after three intervals."""
-BY_LR = {"metric": "learner/lr", "time_attr": "iteration"}  # who is best is then known beforehand
+BY_LR = {"metric": "learner/lr", "time_attr": "iteration"}  # so the best trial is known in advance
 
 
 def spec(stop: dict[str, float], config: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def population(max_restarts: int = 0, **settings: Any) -> dict[str, Any]:
 
 
 def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
-    """Runs a spec until every process of it is killed after so many results; returns the run's directory."""
+    """Runs a spec, and kills all its processes after a number of results; returns the run's directory."""
     ended = subprocess.run(
         [sys.executable, CHILD, json.dumps(spec), str(runs), "ray", str(results), "SIGKILL", "tree"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -93,7 +93,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told(tmp_path: P
         assert {name: trial.params[name] for name in newest.params} == newest.params
     told = [event.text for event in events if isinstance(event, TrialNote) and "continuing from" in event.text]
     assert len(told) == len(copies)
-    for trial in first:  # what is told last before a generation is decided is that it waits, or waits no more
+    for trial in first:  # each decision finds the trial waiting, or is reported as it continues
         told_of = [event for event in events if isinstance(event, TrialEvent) and event.trial == trial.name]
         decided = [place for place, event in enumerate(told_of) if event.params is not None]
         assert all(told_of[place - 1].status == "PAUSED" or told_of[place].status == "RUNNING" for place in decided)
@@ -140,14 +140,14 @@ def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_o
 @pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
 def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -> None:
-    """Which copies are made depends on who comes first; that they follow from the scores known by then does not."""
+    """Which copies are made depends on timing, but they always follow from the scores known by then."""
     trials = rlrun.run(population(synchronous=False), runs_dir=tmp_path)
     assert {trial.status for trial in trials} == {"TERMINATED"}
     lines = read_generations(tmp_path / "steered")
     params = {member.trial: [member.params] for member in lines[0].members}
     scores: dict[str, float] = {}
     for line in lines[1:]:
-        (member,) = line.members  # nobody waited for it
+        (member,) = line.members  # no other member waited for it
         assert line.generation == len(params[member.trial])
         params[member.trial].append(member.params)
         scores[member.trial] = -math.inf if member.score is None else member.score
@@ -167,7 +167,7 @@ def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -
 
 
 def parent_of(member: str, scores: dict[str, float]) -> str | None:
-    """Returns whom a member of at most three copies: the worst copies the best, if that one is better at all."""
+    """Returns whom one of at most three members copies: the worst copies the best, if that one is really better."""
     ranked = sorted(scores, key=lambda name: (-scores[name], name))
     pays = len(ranked) > 1 and member == ranked[-1] and scores[ranked[0]] > scores[member]
     return ranked[0] if pays else None
@@ -187,13 +187,13 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
     ("scheduler", "num_samples"),
     [
         pytest.param({"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 4, id="asha"),
-        pytest.param(  # of fewer it would stop none; its trials wait, as members of a population do
+        pytest.param(  # with fewer trials it would stop none; its trials wait, like members of a population
             {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}},
             6,
             id="hyperband",
             marks=pytest.mark.regress,
         ),
-        pytest.param(  # stops a trial at once, as asha does
+        pytest.param(  # stops trials at once, like asha
             {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}},
             4,
             id="median",

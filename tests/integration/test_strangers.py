@@ -1,4 +1,4 @@
-"""What a stranger's env or plugin does to the command line, in a process of its own where it could end this one."""
+"""Effects of foreign envs and plugins on the command line, in a separate process if they could end this one."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def test_a_crash_of_an_env_in_a_worker_is_told_with_its_episode(tmp_path: Path) 
 
 
 def strange_world(misdeed: str) -> tuple[str, str]:
-    """Returns an entry's env, two of which are in a worker, and the place in which the second one does what it does."""
+    """Returns an env for an entry with two envs in a worker, and the place at which the second one misbehaves."""
     seed = EpisodeSeeds(run_seed=0, worker_index=0).seed(env_index=1, episode=2)
     env = f"{{world: 'strange_envs:StrangeWorld', kwargs: {{misdeed: {misdeed}, seed: {seed}}}}}"
     return env, f"world 1, episode 2 with seed {seed}"
@@ -148,7 +148,7 @@ def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tm
         ("001-lr=0.0001-seed=0", "TERMINATED"),
     ]
     assert done.stderr.splitlines()[0] == wording()
-    # What the envs print is in the run's log.
+    # The output of the envs goes to the run's log.
     starts = ("strange", "starting Ray", "00", "2 trials")
     assert all(line.startswith(starts) for line in done.stderr.splitlines()), done.stderr
     shown = here(tmp_path, "evaluate", "strange")
@@ -264,7 +264,7 @@ def test_every_command_that_makes_a_plugin_tells_its_mistakes_as_its_own(
 
 
 def limited(folder: Path, limit: str, *words: object) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a process of its own under a limit that ``ulimit`` sets."""
+    """Runs a command in a separate process, under a limit set by ``ulimit``."""
     command = ["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", sys.executable, "-m", "rlrun", *map(str, words)]
     return subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=800)
 

@@ -1,4 +1,4 @@
-"""What the driver of a sweep keeps of trials that have ended: a sweep of days must not fill its memory."""
+"""What the driver of a sweep keeps of trials that have ended: a sweep that takes days must not fill its memory."""
 
 import gc
 import sys
@@ -13,11 +13,11 @@ from rlrun.experiments.runs.events import RunEvent, TrialEvent
 
 TRIALS = 4
 KEPT_BYTES = 5_000
-"""What Tune may keep of a trial, its name, its paths, a few small objects; with 200 trials an hour it is 1 MB."""
+"""What Tune may keep of a trial: its name, its paths, a few small objects. With 200 trials per hour, this is 1 MB."""
 
 
 def reachable(root: Any) -> dict[int, Any]:
-    """Returns the objects that one keeps alive, by id; code does not count."""
+    """Returns the objects that an object keeps alive, by id, except code."""
     found, left = {}, [root]
     while left:
         one = left.pop()
@@ -37,7 +37,7 @@ def test_of_a_trial_that_has_ended_next_to_nothing_is_kept(tmp_path: Path) -> No
     def watch(event: RunEvent) -> None:
         if isinstance(event, TrialEvent) and event.status == "TERMINATED":
             ended.append(event.trial)
-        if len(ended) < TRIALS or kept:  # of the last one Tune has still to hear that it has ended
+        if len(ended) < TRIALS or kept:  # Tune has not yet heard that the last trial ended
             return
         every = [one for one in gc.get_objects() if type(one) is Trial]
         for trial in every:

@@ -1,4 +1,4 @@
-"""A run whose process is stopped, taken over from its copy in a storage by another process, and then continued."""
+"""A run whose process is suspended, whose copy another process takes over, and which then continues."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def spec(storage: str | None) -> dict[str, object]:
 
 
 def equal(copy: Path, run: Path) -> bool:
-    """Whether a copy equals its run, of which the owner may be replacing files meanwhile."""
+    """Whether a copy equals its run, while the owner may be replacing files."""
     try:
         return files(copy) == files(run)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Runs that are interrupted or killed go on, and end as if nothing had happened."""
+"""Runs that are interrupted or killed continue, and end as if nothing had happened."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     assert [all_numbers(trial.results())] == uninterrupted(spec(num_workers), tmp_path)
     notes = [event.text for event in events if isinstance(event, TrialNote)]
     assert len(notes) == 1
-    # The newest checkpoint may have been on its way to the disk; the one before it was there when that one began.
+    # The newest checkpoint may not have reached the disk. The one before it was complete when the newest was begun.
     assert notes[0].startswith(("continuing after iteration 5, from ", "continuing after iteration 10, from "))
     assert "will differ" not in notes[0]
     times = [row["time_total_s"] for row in trial.results()]
@@ -112,7 +112,7 @@ def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_
         "from rlrun.engine.messages.errors import Interrupted\n"
         "from rlrun.experiments.runs.events import RunStarted\n"
         "def send(ours):\n"
-        "    while signal.getsignal(signal.SIGTERM) is ours:\n"  # until Ray has taken it for itself
+        "    while signal.getsignal(signal.SIGTERM) is ours:\n"  # until Ray has installed its own handler
         "        time.sleep(0.001)\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "def watch(event):\n"

@@ -28,7 +28,7 @@ SWEEP = {
         "env": "CartPole-v1",
         "seeds": 2,
         "stop": {"iteration": 3},
-        "resources": {"cpus": 2},  # two at once, so that the other two take over their actors
+        "resources": {"cpus": 2},  # two trials run at once, and the other two reuse their actors
         "config": {**TINY, "lr": {"grid_search": [1e-3, 3e-4]}},
     }
 }
@@ -181,7 +181,7 @@ def test_what_does_not_fit_the_running_ray_is_refused_at_once_or_after_a_wait_an
     spec = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}, "config": {"num_workers": 99}}
     told: list[RunEvent] = []
     with wording.raised(UsageError, "000-seed=0", "num_workers"):
-        rlrun.run({"greedy": spec}, runs_dir=tmp_path)  # Ray has no autoscaler
+        rlrun.run({"greedy": spec}, runs_dir=tmp_path)  # this Ray has no autoscaler
     with pytest.raises(UsageError):
         rlrun.run({"greedy": spec}, runs_dir=tmp_path, wait_for_nodes_s=0.5, watch=told.append)
     assert [(event.trial, event.limit_s) for event in told if isinstance(event, RunWaiting)] == [("000-seed=0", 0.5)]

@@ -1,4 +1,4 @@
-"""`rlrun verify` on real training: digests are written, a second training has them, and a changed one is found."""
+"""`rlrun verify` on real training: digests are written, a second training matches them, and changes are found."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_sweep_and_two_experiments_are_refused(written: Path, tmp_path: Path) 
 
 
 def test_published_digests_are_of_the_shipped_specs_as_they_are() -> None:
-    """After a change of such a spec, `rlrun verify SPEC --write` publishes its results anew."""
+    """After a change to one of these specs, run `rlrun verify SPEC --write` to publish its new results."""
     specs = [path for path in shipped_configs() if digest_file(path).exists()]
     assert len(specs) >= 10
     for spec in specs:

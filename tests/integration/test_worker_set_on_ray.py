@@ -114,7 +114,7 @@ def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(2, 1): how})
     flow = policy_workers(workers).rollouts()
     workers.started.order(Orders(weights(3)))
-    workers.started.order(Orders({"another": weights(9)["default"]}))  # each policy's last weights are told again
+    workers.started.order(Orders({"another": weights(9)["default"]}))  # the last weights of each policy are sent again
     assert rows_of_workers(flow, 6) == [
         [1, 0, 3, 0],
         [2, 0, 3, 0],
@@ -155,7 +155,7 @@ def test_a_worker_that_keeps_dying_ends_the_run_once_its_restarts_are_used_up(ma
     with pytest.raises(TrainingFailed, match=r"worker 1 died .*, and max_worker_restarts \(2\) is exhausted"):
         policy_workers(workers).rollouts().take(1)
     assert workers.worker_restarts == 2
-    assert time.monotonic() - began > 1.0  # it was given time before the second restart
+    assert time.monotonic() - began > 1.0  # the second restart was delayed
 
 
 def test_an_error_of_ours_arrives_as_it_was_and_is_not_tried_again(make_set: MakeSet) -> None:
@@ -234,7 +234,7 @@ def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_d
     while sum(row[0] == 1 for row in delivered) < 5:
         delivered += rows_of_workers(flow, 1)
     due = delivered[-1][3]
-    assert due == 2 or (due, how) == (1, "die")  # a worker that dies may not have sent its last answer yet
+    assert due == 2 or (due, how) == (1, "die")  # a worker that dies may not have sent its last answer
     expected = [[fragment, 3, due if fragment >= due else 0] for fragment in range(5)]
     assert [row[1:] for row in delivered if row[0] == 1] == expected
     assert workers.worker_restarts == 1

@@ -1,4 +1,4 @@
-"""Worlds from YAML: kills and resumes, policies that are new at a resume, sweeps, and populations on real Ray Tune."""
+"""Worlds from YAML: kills and resumes, policies added at a resume, sweeps, and populations on real Ray Tune."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_until_done(loop: TrialLoop) -> list[Row]:
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
-    """The directory of a trial as it was after two iterations, when its process ended without a word."""
+    """The directory of a trial whose process died after two iterations."""
     with TrialLoop(trial_of(), tmp_path / "running") as loop:
         loop.step()
         loop.step()
@@ -114,7 +114,7 @@ def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path, wordi
 
 @pytest.fixture(scope="module")
 def league_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], Path, Path]:
-    """The rows and the directory of a trial with a league, and that directory as it was after two iterations."""
+    """The rows and the directory of a trial with a league, and the state of that directory after two iterations."""
     folder = tmp_path_factory.mktemp("league")
     rows = []
     with TrialLoop(trial_of(**LEAGUE), folder / "undisturbed") as loop:
@@ -160,7 +160,7 @@ def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_pa
     code, text = command("league", str(league_run[1]))
     assert (code, "main:4" in text, RANDOM in text) == (0, True, True)
     games = ("evaluate", str(league_run[1]), "--against", RANDOM, "--episodes", "4")
-    code, text = command(*games)  # no run of one's own, and a script that comes with rlrun
+    code, text = command(*games)  # the script ships with rlrun, so the run of somebody else needs no trust
     assert (code, "4 games" in text) == (0, True)
     path = tmp_path / "league.yaml"
     path.write_text(json.dumps({"league": {**ENTRY, **LEAGUE}}))

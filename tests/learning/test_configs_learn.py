@@ -1,10 +1,10 @@
-"""Shipped configs learn. `make test` trains one seed for a part of the env steps, up to an easy gate.
+"""Shipped configs learn. `make test` trains one seed for some of the env steps, up to an easy gate.
 
 The gates are above the best return of 1,000 episodes of random actions, and below the 10th percentile of 30 seeds, so
-that they hold whatever is drawn or rounded. Policies that do not learn (the control) miss every one.
+they hold whatever is drawn or rounded. Policies that do not learn (the control) miss all gates.
 
-`make regress` trains all seeds for as long as each config says, and holds them to what it expects: two of three seeds
-reach it in 20 deterministic episodes (of the final policy, or where a spec says so of its last evaluations), and none
+`make regress` trains all seeds for as long as each config says, and checks what the config expects: two of three seeds
+reach it in 20 deterministic episodes (of the final policy or, if a spec says so, of its last evaluations), and no seed
 is at random level.
 """
 
@@ -31,10 +31,10 @@ EASY = {
     "regression/sac_pendulum.yaml": (3_500, -500),
     "inverted_pendulum/ppo.yaml": (10_240, 50),
 }
-"""Env steps, and the mean return of 20 deterministic episodes that is reached then.
+"""Env steps, and the mean return of 20 deterministic episodes after them.
 
-The 10th percentiles of the seeds 100 to 129 (of DQN: 100 to 111) are, in this order, 244, 214, -218, -318 and 106. Of
-1,000 episodes of random actions the best is 90 on CartPole, -559 on Pendulum, and 30 on InvertedPendulum.
+The 10th percentiles of the seeds 100 to 129 (DQN: 100 to 111) are, in this order, 244, 214, -218, -318 and 106. The
+best of 1,000 episodes of random actions is 90 on CartPole, -559 on Pendulum, and 30 on InvertedPendulum.
 """
 RANDOM_LEVELS = {
     "cartpole/ppo.yaml": 60,
@@ -48,7 +48,7 @@ Verdicts = dict[str, dict[str, Any]]
 
 
 def easy(config: str, env_steps: int | None = None) -> Experiment:
-    """Returns a config with its easy gate, trained for the gate's env steps or as many as are given."""
+    """Returns a config with its easy gate, trained for the gate's env steps or for the given number."""
     gate_env_steps, episode_return_mean = EASY[config]
     expect = f"expect={{episode_return_mean: {episode_return_mean}}}"
     overrides = [f"stop.env_steps={env_steps or gate_env_steps}", "evaluation=null", expect]
@@ -63,14 +63,15 @@ def test_the_config_learns(config: str, tmp_path: Path) -> None:
 
 
 def test_policies_that_do_not_learn_miss_the_easy_gates(tmp_path: Path) -> None:
-    # Without learning, more env steps would change nothing. `make regress` tries the gates of all configs.
+    # Frozen policies gain nothing from more env steps, so a few are enough. `make regress` tries the gates of all
+    # configs.
     experiments = [easy(f"regression/{config}.yaml", env_steps=2_000) for config in ("ppo_cartpole", "ppo_pendulum")]
     verdicts = suite.regress(experiments, runs_dir=tmp_path, seeds=1, control=True, executor="local")
     assert [case.outcome for verdict in verdicts for case in verdict.cases] == ["missed"] * 2
 
 
 def regress(configs: list[str], runs_dir: Path, *more: str) -> tuple[Verdicts, str]:
-    """Returns the verdict on each of the configs, which all run with one start of Ray, and what was told."""
+    """Returns the verdict on each config, and the messages. All configs run in a single Ray."""
     files = [word for config in configs for word in ("-f", str(ROOT / "configs" / config))]
     command = [sys.executable, "-m", "rlrun", "regress", *files, "--json", "--runs-dir", str(runs_dir), *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -88,7 +89,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdicts, str]:
 
 
 @pytest.mark.regress
-@pytest.mark.timeout(3600)  # the first one waits for the training of all
+@pytest.mark.timeout(3600)  # the first test waits until everything is trained
 @pytest.mark.parametrize("config", RANDOM_LEVELS)
 def test_the_config_reaches_what_it_expects(config: str, learned: tuple[Verdicts, str]) -> None:
     verdicts, told = learned

@@ -1,4 +1,4 @@
-"""PPO learns CartPole from client processes, and 64 clients at once are served: each client is accounted for."""
+"""PPO learns CartPole from client processes, and serves 64 clients at once without losing any."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPACES = {
     "action": {"type": "Discrete", "n": 2},
 }
 ENV_STEPS = 48_000
-"""Env steps of `configs/regression/ppo_cartpole.yaml`, and a fifth more."""
+"""A fifth more env steps than in `configs/regression/ppo_cartpole.yaml`."""
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def test_ppo_learns_cartpole_from_four_client_processes() -> None:
     with Training(env, PPO(PPO.Config.parse(config))) as training:
         with clients([sys.executable, "-c", CLIENT, address], 4) as started:
             results = training.train(ENV_STEPS)
-            assert [process.poll() for process in started] == [None] * 4  # none died without being told to
+            assert [process.poll() for process in started] == [None] * 4  # no client died on its own
         evaluated = training.evaluate(20, env=EnvConfig.parse("CartPole-v1"))
     assert max(result["policies/default/info/client_lost"] for result in results[1:]) == 0.0
     assert results[-1]["env_steps"] <= ENV_STEPS + 2_000

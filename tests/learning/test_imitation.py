@@ -1,4 +1,4 @@
-"""What gates of imitation are worth: who imitates an expert that falls, falls when it does."""
+"""What gates of imitation are worth: a policy that imitates a falling expert falls when the expert does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 def record_falls(folder: Path, *, episodes: int = 20, balanced: int = 50) -> float:
-    """Records an expert that balances for some steps, and then pushes to one side; returns its mean length."""
+    """Records an expert that balances for some steps, then pushes to one side; returns the mean episode length."""
     env = make_env(EnvConfig.parse({"id": "CartPole-v1"}), seed=0)
     lengths = []
     with SetWriter(folder, env.observation_space, env.action_space) as writer:
@@ -43,4 +43,4 @@ def test_gail_falls_when_its_expert_does(tmp_path: Path) -> None:
     trials = rlrun.run(CONFIGS / "cartpole/gail.yaml", overrides=overrides, runs_dir=tmp_path / "runs")
     lengths = [trial.last_result["episode_len_mean"] for trial in trials]
     assert 40 <= np.mean(lengths) <= 90, lengths
-    assert max(lengths) < 150, lengths  # rewards of steps alone end at 10, or at 500
+    assert max(lengths) < 150, lengths  # with rewards for steps alone, episodes would last 10 or 500 steps

@@ -1,6 +1,6 @@
-"""10,000 env steps each without a forbidden action, in worlds that raise an error at the first one.
+"""Runs of 10,000 env steps without a forbidden action, in worlds that raise an error at the first one.
 
-Memory, replay buffers across episode ends, several learners and workers, and actions of several parts.
+They cover memory, replay buffers across episode ends, several learners and workers, and actions with several parts.
 """
 
 from __future__ import annotations

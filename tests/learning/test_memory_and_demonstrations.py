@@ -1,4 +1,4 @@
-"""What gates of recurrent policies and R2D3 are worth: without memory, or demonstrations, they are out of reach."""
+"""What gates of recurrent policies and R2D3 are worth: without memory or demonstrations, they are out of reach."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_without_its_core_ppo_does_not_balance_that_pole_either(tmp_path: Path) 
 @pytest.mark.timeout(1800)
 def test_only_who_was_shown_the_way_finds_the_goal_of_mountain_car(tmp_path: Path) -> None:
     def final_return(*overrides: str) -> float:
-        raw = ["config.normalize_observations=false", *overrides]  # normalised velocities lead there by chance
+        raw = ["config.normalize_observations=false", *overrides]  # normalized velocities lead there by chance
         (trial,) = rlrun.run(CONFIGS / "mountaincar/r2d3.yaml", overrides=raw, runs_dir=tmp_path)
         found: float = trial.last_result["evaluation/episode_return_mean"]
         return found

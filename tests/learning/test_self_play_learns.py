@@ -1,7 +1,7 @@
-"""Self-play learns tic-tac-toe in seconds: with a search hardly ever beaten, and good moves by the network alone.
+"""Self-play learns tic-tac-toe in seconds: it hardly ever loses with a search, and plays well without one.
 
-Gates hold for the seeds 100 to 102 as well, where at most 1 of 60 games is lost, and 47 of 50 are won as X. By an
-untrained network with the same search three quarters are lost.
+Gates also hold for the seeds 100 to 102, with at most 1 of 60 games lost, and 47 of 50 won as X. An untrained network
+with the same search loses three quarters.
 """
 
 from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig

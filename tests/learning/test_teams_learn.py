@@ -1,6 +1,6 @@
 """Teams learn small games whose best returns are known, in this process and in seconds.
 
-Gates hold for the seeds 100 to 105 as well; a game of random actions returns 2.4 (penalty) and 4.8 (two steps).
+Gates also hold for the seeds 100 to 105. Random actions return 2.4 (penalty) and 4.8 (two steps).
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ten updates of an imported policy give the parameters that Stable-Baselines3 gets from the same minibatches."""
+"""Ten updates of an imported policy give the same parameters as Stable-Baselines3 with the same minibatches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import standardized
 from rlrun.engine.training.training import Training
 
-pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]  # we cannot fix these packages' warnings
 
 UPDATES, ROWS = 10, 64
 MOST = 1e-5
@@ -37,7 +37,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """An algorithm of both libraries, and the settings with which their updates are the same.
+    """An algorithm of both libraries, with settings that make their updates equal.
 
     Attributes:
         sb3: Class of Stable-Baselines3 or sb3-contrib, as `module:name`.
@@ -74,7 +74,7 @@ def model_of(case: Case) -> Any:
     """Model of Stable-Baselines3 with a small network."""
     module, name = case.sb3.split(":")
     kwargs = {**NETWORKS, **case.policy}
-    algorithm = getattr(import_module(module), name)  # which is installed only for these tests
+    algorithm = getattr(import_module(module), name)  # installed only for these tests
     return algorithm("MlpPolicy", case.env, policy_kwargs=kwargs, seed=0, device="cpu", **case.theirs)
 
 
@@ -97,7 +97,7 @@ def only_trainee(training: Training) -> Trainee:
 
 
 def differences(model: Any, trainee: Trainee) -> dict[str, float]:
-    """Largest difference of each parameter, and of each one of the target network."""
+    """Largest difference of each parameter, including those of the target network."""
     model.save("after.zip")
     theirs, named = sb3_policy(read_sb3_zip(Path("after.zip"))), trainee.policy.parameters.named
     own = named(trainee.learner.flat())
@@ -140,7 +140,7 @@ def test_an_update_of_a_rollout_is_that_of_sb3(name: str) -> None:
         trainee = only_trainee(training)
         assert max(differences(model, trainee).values()) == 0
         first = trainee.learner.flat()
-        # A call of A2C is one update, from the whole rollout.
+        # One call of A2C's `train` is one update, from the whole rollout.
         size, passes = (None, UPDATES) if case.theirs is A2C else (model.batch_size, model.n_epochs)
         np.random.seed(0)
         for data in [data for _ in range(passes) for data in buffer.get(size)]:
@@ -163,7 +163,7 @@ def test_an_update_of_a_rollout_is_that_of_sb3(name: str) -> None:
 
 
 def draws(name: str, size: int, dimensions: int) -> Columns:
-    """Normal numbers of an update that SB3 draws after `torch.manual_seed`, as columns of a minibatch."""
+    """Normal numbers that SB3 draws for an update after `torch.manual_seed`, as columns of a minibatch."""
     if name in ("sac", "tqc"):
         return {
             column: torch.normal(torch.zeros(size, dimensions), torch.ones(size, dimensions)).numpy()[:, None]
@@ -179,9 +179,9 @@ def test_an_update_from_a_replay_buffer_is_that_of_sb3(name: str, monkeypatch: p
     case = REPLAY[name]
     model = model_of(case)
     model.learn(case.theirs["learning_starts"])
-    if name in ("sac", "tqc"):  # SB3 adds 1e-6 to the derivative of tanh; here its logarithm is exact
+    if name in ("sac", "tqc"):  # SB3 adds 1e-6 to the derivative of tanh; rlrun computes its logarithm exactly
         model.actor.action_dist.epsilon = 1e-12
-    if name == "tqc":  # SB3's loss of the critics is the mean over critics and quantiles, here it is the sum
+    if name == "tqc":  # SB3's critic loss is the mean over critics and quantiles, rlrun's is the sum
         model.critic.optimizer.param_groups[0]["eps"] /= QUANTILES * model.critic.n_critics
     with imported(model, case) as training:
         trainee = only_trainee(training)
@@ -203,7 +203,7 @@ def test_an_update_from_a_replay_buffer_is_that_of_sb3(name: str, monkeypatch: p
                 discounts=model.gamma * (1 - data.dones.flatten()),
                 weights=np.ones(ROWS, np.float32),
             )
-            # SB3's TD3 updates the actor at the second of two minibatches, and rlrun's at the first.
+            # SB3's TD3 updates the actor on the second of two minibatches, rlrun's on the first.
             step(trainee, batch, ["critics"] if name == "td3" and number == 1 else None)
             if number % config.target_update_interval == 0:
                 trainee.learner.update_target(config.tau)

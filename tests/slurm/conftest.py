@@ -1,4 +1,4 @@
-"""A Slurm cluster on this machine, which all tests of this folder share."""
+"""A Slurm cluster on this machine, shared by all tests in this folder."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "R
 
 
 class Jobs:
-    """Submits jobs to a lab, and reads what became of them.
+    """Submits jobs to a lab, and reads their results.
 
     Args:
         lab: The lab.
-        programs: Folder of the commands rlrun and ray that jobs find, those of this Python.
+        programs: Folder of the commands rlrun and ray for jobs, those of this Python.
     """
 
     def __init__(self, lab: SlurmLab, programs: Path) -> None:
@@ -65,7 +65,7 @@ class Jobs:
         return done.stdout.strip()
 
     def field(self, job: str, name: str) -> str:
-        """Returns a field of a job, such as JobState, from `scontrol show job`; of an array all different values."""
+        """Returns a field of a job, such as JobState, from `scontrol show job`; for an array, all distinct values."""
         words = self.lab.command("scontrol", "--oneliner", "show", "job", job).split()
         return ",".join(sorted({word.partition("=")[2] for word in words if word.startswith(f"{name}=")}))
 

@@ -1,6 +1,6 @@
-"""A job that Slurm requeues again and again, in every way that Slurm has, ends as if nothing had happened.
+"""A job that Slurm requeues repeatedly, in every way that Slurm has, ends as if nothing had happened.
 
-The moments are drawn uniformly over the iterations of the undisturbed run, from a fixed seed, and the ways in turn.
+The moments are drawn uniformly over the iterations of the undisturbed run, from a fixed seed. The ways take turns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ job:
 
 
 class Interruptions:
-    """Interrupts one job in a number of ways, and waits each time until Slurm has put it back into the queue.
+    """Interrupts a job in several ways, and waits each time until Slurm has requeued it.
 
     Attributes:
         table: A row for each interruption: way, drawn iteration, rows of the trials, next node.
@@ -60,7 +60,7 @@ class Interruptions:
         }
 
     def interrupt(self, way: str, iteration: int) -> None:
-        """Interrupts the job once its trials have come to an iteration, and waits until it runs again."""
+        """Interrupts the job once its trials have reached an iteration, and waits until it runs again."""
         self._jobs.wait(lambda: min(self._iterations(), default=0) >= iteration, self.__str__)
         before, restarts = self._iterations(), self._restarts()
         self._ways[way]()
@@ -74,7 +74,7 @@ class Interruptions:
         print(row, flush=True)
 
     def lose_other_node(self, iteration: int) -> None:
-        """Kills a node on which only Ray runs, once the trials have come to an iteration."""
+        """Kills a node on which only Ray runs, once the trials have reached an iteration."""
         self._jobs.wait(lambda: min(self._iterations(), default=0) >= iteration, self.__str__)
         others = [node for node, state in self._lab.states().items() if state == "alloc" and node != self._node()]
         self._lab.kill_node(others[0])
@@ -97,7 +97,7 @@ class Interruptions:
         self._lab.command(program, *arguments)
 
     def _time_limit(self) -> None:
-        """Lets the limit come so near that Slurm sends the recipe's signal."""
+        """Moves the time limit so close that Slurm sends the recipe's signal."""
         restarts = self._restarts()
         hours, minutes, _ = map(int, self._jobs.field(self._job, "RunTime").split(":"))
         self._tell("scontrol", "update", f"JobId={self._job}", f"TimeLimit={hours * 60 + minutes + 2}")

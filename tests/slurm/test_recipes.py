@@ -1,4 +1,4 @@
-"""The recipes of `examples/slurm` run to their end, and their rows are those of the same command without Slurm."""
+"""The recipes of `examples/slurm` run to completion, with the same rows as the command without Slurm."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Numbers = dict[str, list[dict[str, Any]]]
 
 
 def begins_with(longer: Numbers, shorter: Numbers) -> bool:
-    """Whether the rows of a longer run begin with those of a shorter one, but for its last, which knows that it is."""
+    """Whether the rows of a longer run begin with those of a shorter one, except its last, which is marked as such."""
     return list(longer) == list(shorter) and all(
         longer[name][: len(rows) - 1] == rows[:-1] for name, rows in shorter.items()
     )

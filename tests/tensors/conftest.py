@@ -1,4 +1,4 @@
-"""Tests of envs of tensors with packages that only `make test-tensors` installs."""
+"""Tests of tensor envs, with packages that only `make test-tensors` installs."""
 
 from __future__ import annotations
 

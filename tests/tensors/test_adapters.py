@@ -1,4 +1,4 @@
-"""Adapters of simulators with the real packages, on the CPU."""
+"""Adapters for simulators, tested with the real packages on the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 from rlrun.plugin import JaxEnv, brax_env, gymnax_env, playground_env
 
-pytestmark = [pytest.mark.tensors, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
+pytestmark = [pytest.mark.tensors, pytest.mark.filterwarnings("default")]  # we cannot fix these packages' warnings
 
 CPU = torch.device("cpu")
 SLOTS = 6
@@ -92,7 +92,7 @@ def test_a_time_limit_truncates_with_the_observation_before_the_reset(fast: JaxE
         assert step.truncateds.tolist() == step.finals.mask.tolist() == [ends] * SLOTS
         assert not step.terminateds.any()
         assert (step.observations[:, 1] == 0).all().item() == ends
-        # The speed grows by 0.02 in each step, up to that of the episode's end.
+        # The speed grows by 0.02 in each step, including the episode's last step.
         velocity = 0.02 * (7 if ends else length % 7)
         torch.testing.assert_close(step.finals.observations[:, 1], torch.full((SLOTS,), velocity))
 
@@ -121,7 +121,7 @@ def test_full_resets_start_brax_from_new_states() -> None:
     step = env.step(torch.zeros(SLOTS, 1))
     assert step.truncateds.all()
     assert (step.observations != first).any(dim=1).all()
-    assert (step.observations.abs() <= 0.011).all()  # of an initial state
+    assert (step.observations.abs() <= 0.011).all()  # an initial state
 
 
 def test_playground_resets_to_the_cached_first_state() -> None:

@@ -1,4 +1,4 @@
-"""PPO learns in envs of simulators with the real packages, on the CPU."""
+"""PPO learns in the envs of real simulators, on the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import rlrun
 from rlrun.plugin import RslRlEnv
 from rlrun.toys import tensor_cartpole
 
-pytestmark = [pytest.mark.tensors, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
+pytestmark = [pytest.mark.tensors, pytest.mark.filterwarnings("default")]  # we cannot fix these packages' warnings
 
 CONFIG = {
     "num_envs_per_worker": 64,
@@ -53,7 +53,7 @@ def pole(num_envs: int, device: torch.device) -> RslRlEnv:
 
 
 def trained(folder: Path, env: dict[str, Any], env_steps: int, **config: Any) -> list[dict[str, Any]]:
-    """Trains by a spec, as `rlrun train` does; returns the results."""
+    """Trains with a spec, like `rlrun train`; returns the results."""
     entry = {"algorithm": "ppo", "env": env, "seeds": [0], "config": {**CONFIG, **config}}
     results: list[dict[str, Any]] = []
 
@@ -74,7 +74,7 @@ def test_ppo_learns_gymnaxs_cartpole(tmp_path: Path) -> None:
 def test_ppo_learns_to_be_fast_in_brax(tmp_path: Path) -> None:
     env = {"tensors": "rlrun.plugin:brax_env", "kwargs": {"name": "fast", "episode_length": 50}}
     results = trained(tmp_path, env, 60_000)
-    # The sum of 0.02**2 * t (t + 1) / 2 over 50 steps, with an acceleration in each: 8.84; random actions reach half.
+    # Accelerating in all 50 steps returns the sum of 0.02**2 * t (t + 1) / 2, which is 8.84. Random actions reach half.
     assert results[1]["episode_return_mean"] < 5.5
     assert 7.5 < results[-1]["episode_return_mean"] < 8.85
 

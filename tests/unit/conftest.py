@@ -1,13 +1,13 @@
-"""What unit tests share."""
+"""Fixtures of all unit tests."""
 
 import pytest
 
 
 @pytest.fixture
 def traced_updates(monkeypatch):
-    """Has `compile: true` run the graph that would be compiled as it is: the C++ compiler takes 20 s for each.
+    """Makes `compile: true` run graphs without compiling them: the C++ compiler takes 20 s for each.
 
-    That compiled code does what its graph says is a matter of the learner's own tests.
+    The learner's own tests check that compiled code does what its graph says.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -1,4 +1,4 @@
-"""Garbage in empty rows changes nothing: every result is that of the slots cut to the rows that hold something."""
+"""Garbage in empty rows changes nothing: results equal those of slots cut to their nonempty rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SLOWLY = settings(deadline=None, max_examples=80)
 
 
 class World(NamedTuple):
-    """What the slots of a policy go through, and how it is cut into fragments."""
+    """The experience of a policy's slots, and how it is cut into fragments."""
 
     seed: int
     length: int
@@ -62,7 +62,7 @@ worlds = st.builds(
 
 
 def kinds_of(world: World, rng: np.random.Generator) -> np.ndarray:
-    """Draws what each row of each slot is: behind an end stands a final observation, all else comes as it comes."""
+    """Draws the kind of each row of each slot: a final observation after each end, and anything elsewhere."""
     kinds = np.full((world.fragments * world.length + 1, world.slots), EMPTY)
     for slot in range(world.slots):
         before = EMPTY
@@ -80,7 +80,7 @@ def kinds_of(world: World, rng: np.random.Generator) -> np.ndarray:
 
 
 def numbers(rng: np.random.Generator, kinds: np.ndarray) -> dict[str, np.ndarray]:
-    """Draws the columns of all rows; a step's frames are those of the step before and a new one."""
+    """Draws the columns of all rows; a step's frames are the previous step's and a new one."""
     shape = kinds.shape
     frames = rng.integers(1, 2**31, (*shape, FRAMES)).astype(np.float64)
     starts = np.zeros(shape, np.bool_)
@@ -106,7 +106,7 @@ def numbers(rng: np.random.Generator, kinds: np.ndarray) -> dict[str, np.ndarray
 
 
 def with_garbage(column: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Returns a column with what must not count in some of its rows."""
+    """Returns a column with garbage in some of its rows."""
     column = column.copy()
     if column.dtype == np.bool_:
         column[rows] = rng.random(column[rows].shape) < 0.5
@@ -124,11 +124,11 @@ CLOSING = ("obs", "values", "q_values")
 def fragments_of(
     world: World, *, is_one_clock: bool = False
 ) -> Iterator[tuple[SampleBatch, list[SampleBatch | None], list[np.ndarray]]]:
-    """Yields each fragment with garbage in its empty rows, and for each slot the fragment of its other rows.
+    """Yields each fragment with garbage in its empty rows, and for each slot the fragment of its nonempty rows.
 
-    With the latter come the rows of the former that they are. A slot whose last step goes on is closed by the
-    observation of its next row, however far off; one without any row has no fragment. What closes a slot behind a final
-    observation is garbage, with one clock for all slots only if the next fragment's first row is empty.
+    Each slot's fragment comes with the numbers of its rows in the whole fragment. If a slot's last step goes on, the
+    observation of its next row closes it, however far off. A slot without rows has no fragment. After a final
+    observation, garbage closes a slot; with one clock for all slots, only if the next fragment's first row is empty.
     """
     rng = np.random.default_rng(world.seed)
     kinds = kinds_of(world, rng)
@@ -169,7 +169,7 @@ def fragments_of(
 def assert_equal_to_the_cuts(
     result: np.ndarray, of_cuts: list[np.ndarray | None], cuts: list[SampleBatch | None], where: list[np.ndarray]
 ) -> None:
-    """Holds the results of steps to those of the same steps in the slots' own fragments, bit for bit."""
+    """Checks that the results of steps equal those of the same steps in the slots' own fragments, bit for bit."""
     for slot, (cut, rows) in enumerate(zip(cuts, where, strict=True)):
         if cut is not None:
             steps = cut["valid"][:, 0]
@@ -289,7 +289,7 @@ def test_rows_of_sequences_hold_a_slot_s_steps_one_behind_the_other(world: World
 
 
 def with_values(rows: SampleBatch, batch: SampleBatch) -> SampleBatch:
-    """Returns rows with a value for each observation, as a network gives them: found by the observation's frames."""
+    """Returns rows with a value for each observation, which depends on the observation's frames, as in a network."""
     known = {
         obs.tobytes(): value for obs, value in zip(batch["obs"].reshape(-1, FRAMES), batch["values"].flat, strict=True)
     }
@@ -349,7 +349,7 @@ def test_rewards_and_the_statistics_of_returns(world: World, clip: float | None,
         found, statistics = transformed(whole, batch)
         deltas, own = [Moments.empty(())], []
         for operator, cut in zip(alone, cuts, strict=True):
-            operator.moments = Moments(1e9, np.zeros(()), np.array(1e9))  # what scales is of all slots together
+            operator.moments = Moments(1e9, np.zeros(()), np.array(1e9))  # rewards are scaled by all slots together
             rewards, delta = (None, {}) if cut is None else transformed(operator, cut)
             own.append(rewards)
             deltas += delta.values()
@@ -512,7 +512,7 @@ def sequences_of(world: World, num_workers: int, **config: Any) -> SequenceRepla
 
 
 def learned_sequences(replay: SequenceReplay, lane: int, column: int) -> dict[int, SampleBatch]:
-    """Returns the sequences of one slot in which there is something to learn from, by where they begin."""
+    """Returns the sequences of one slot that contain something to learn from, by their beginnings."""
     _, places, columns = replay._ready.shape
     found = {}
     for place in np.flatnonzero(replay._ready[lane, :, column]).tolist():

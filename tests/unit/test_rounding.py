@@ -1,4 +1,4 @@
-"""The tolerance of float32 comparisons holds for every order in which numbers are added, and for no mistake."""
+"""The tolerance of float32 comparisons allows any order of additions, but no mistake."""
 
 from __future__ import annotations
 

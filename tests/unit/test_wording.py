@@ -1,4 +1,4 @@
-"""Messages of tests, compared with their recorded texts."""
+"""Comparison of messages with their recorded texts."""
 
 import warnings
 

@@ -42,7 +42,7 @@ SMALL: dict[str, Any] = {
 
 
 def rates_of(rule: AdaptiveRate, divergences: list[float], period: int) -> list[float]:
-    """The learning rate of each step, by the rule as a loop over Python's numbers."""
+    """The learning rate of each step, by the rule written as a loop over Python floats."""
     rate, seen, used = rule.initial, [], []
     for kl in divergences:
         used.append(rate)
@@ -55,7 +55,7 @@ def rates_of(rule: AdaptiveRate, divergences: list[float], period: int) -> list[
 
 
 @given(
-    # No mean of up to four of them is exactly at a bound of the rule, where rounding would decide.
+    # No mean of up to four of these is exactly at a bound of the rule, where rounding would decide.
     st.lists(st.sampled_from([0.0, 0.0041, 0.0063, 0.0181, 0.0223, 0.0517]), min_size=1, max_size=12),
     st.sampled_from(["minibatch", "epoch"]),
     st.integers(1, 4),
@@ -65,7 +65,7 @@ def test_the_rate_is_that_of_the_rule(divergences: list[float], every: Any, mini
     totals, found = StatisticTotals(), []
     totals.add(("kl", "entropy"), torch.tensor([7.0, 0.0]))  # of an earlier update
     objective = Objective("loss", None, optimizer=SGD(), adaptive_lr=rule)
-    with OnTheGpu():  # type: ignore[no-untyped-call]  # which refuses any look at a value
+    with OnTheGpu():  # type: ignore[no-untyped-call]  # refuses to read any value
         rates = AdaptiveRates([objective], totals, torch.device("cpu"))
         rates.begin_update()
         for number, kl in enumerate(divergences, 1):
@@ -75,11 +75,11 @@ def test_the_rate_is_that_of_the_rule(divergences: list[float], every: Any, mini
             if number % minibatches == 0:
                 rates.adapt("epoch")
     expected = rates_of(rule, divergences, 1 if every == "minibatch" else minibatches)
-    np.testing.assert_allclose([float(rate) for rate in found], expected, rtol=1e-3)  # of rates 1.5 times apart
+    np.testing.assert_allclose([float(rate) for rate in found], expected, rtol=1e-3)  # rates are a factor of 1.5 apart
 
 
 class NumberPolicy(Policy):
-    """Puts out its one parameter."""
+    """Outputs its only parameter."""
 
     def __init__(self) -> None:
         self.module = nn.ParameterDict({"number": nn.Parameter(torch.tensor([1.0]))})
@@ -133,7 +133,7 @@ def test_two_learners_go_by_the_mean_over_both() -> None:
 
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(learned, pair))
-    assert found[0] == found[1] == pytest.approx(1 - 3 * 0.003)  # 0 and 0.03 alone would change it
+    assert found[0] == found[1] == pytest.approx(1 - 3 * 0.003)  # 0 or 0.03 alone would change it
 
 
 @pytest.mark.parametrize("every", ["minibatch", "epoch"])

@@ -1,4 +1,4 @@
-"""Random actions, tabular Q-learning, value iteration and the cross-entropy method: by hand, resume, refusals."""
+"""Random actions, tabular Q-learning, value iteration and the cross-entropy method, by hand; resumes, refusals."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_step_of_q_learning_is_watkins() -> None:
         rows = zip(
             item["obs"][:-1][valid], item["actions"][valid], item["rewards"][valid], item["obs"][1:][valid], strict=True
         )
-        for state, action, reward, following in rows:  # nobody has come to the goal, which would end an episode
+        for state, action, reward, following in rows:  # no episode has ended at the goal yet
             table[state, action] += 0.5 * (reward + 0.9 * table[following].max() - table[state, action])
         assert not item["terminateds"].any()
     np.testing.assert_allclose(training.running.trainee.learner.flat().reshape(48, 4), table, rtol=rounding_error(4))

@@ -1,4 +1,4 @@
-"""Curiosity and constraints of on-policy algorithms: resumes to the last bit, refusals, and what they reach."""
+"""Curiosity and constraints of on-policy algorithms: bit-exact resumes, refusals, and what they reach."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
     ),
 }
 
-# Workers may have acted with older weights than those that a resumed run gives them: that is not exact.
+# Workers may have acted with older weights than a resumed run gives them, so these do not resume exactly.
 ASYNCHRONOUS: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
     "impala rnd": (rlrun.Impala, {"train_batch_size": 80, "curiosity": {**CURIOUS, "learn_every": 1}}),
     "impala re3, old fragments again": (
@@ -198,13 +198,13 @@ def test_the_loss_of_impala_weighs_advantages_and_values_of_both_kinds_of_reward
 
 @pytest.fixture
 def lab_algorithm(monkeypatch: pytest.MonkeyPatch) -> type[Algorithm[Any]]:
-    """The on-policy algorithm of one's own from examples/."""
+    """The custom on-policy algorithm from examples/."""
     path = Path(__file__).parents[3] / "examples" / "my_lab" / "awr.py"
     spec = spec_from_file_location("awr_of_the_lab", path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)  # where its settings look for what their types are called
+    monkeypatch.setitem(sys.modules, spec.name, module)  # its settings look up type names there
     spec.loader.exec_module(module)
     found: type[Algorithm[Any]] = module.AWR
     return found
@@ -262,9 +262,9 @@ def test_the_kinds_of_settings_that_shape_parameters() -> None:
 
 
 def best_return(limit: float, road: TwoLanes) -> float:
-    """Returns the best return on a road under a bound of the cost, by a linear programme.
+    """Returns the best return on a road with bounded cost, by a linear program.
 
-    Its variables are how often an action is taken in a state of each step; they flow from step to step.
+    Its variables are the frequencies of actions in each state and step; they flow from step to step.
     """
     cells, length = road.num_cells, road.episode_len
     keys = [(t, c, lane, a) for t in range(length) for c in range(cells) for lane in (0, 1) for a in (0, 1)]

@@ -35,7 +35,7 @@ SMALL: dict[str, Any] = {
 
 
 class Starts(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Shows where its episode began, and the step; episodes end with action 1, at the latest after 6 steps."""
+    """Shows where its episode began, and the step; episodes end with action 1, or after 6 steps."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -195,7 +195,7 @@ def test_what_an_inexact_resume_has_lost_is_not_waited_for() -> None:
     fragments, _ = fragments_of([[3] * 8] * 4, 4, cut=5)
     operator = EpisodeGroups(2, 1.0, leave_one_out=False)
     for number, fragment in enumerate(fragments):
-        if number == 1:  # slot 0 began another episode, with a number of its own, in place of episode 4
+        if number == 1:  # slot 0 began a new episode with its own number in place of episode 4
             fragment["episode"][fragment["episode"] > 4] += 2
             fragment["episode"][:, 0][fragment["episode"][:, 0] == 4] = 4
             fragment["valid"][:3, 0] = False

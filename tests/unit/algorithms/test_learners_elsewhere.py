@@ -1,4 +1,4 @@
-"""What is told of updates that are compiled in processes which can say nothing before it is done."""
+"""Announcements of compilation in processes that cannot report anything before it is done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.engine.training.assemble.policies import Policies
 
 
 def assembled(algorithm: str, num_workers: int, *, update_executor: UpdateExecutor) -> list[str]:
-    """Puts a training together as far as nothing runs in another process; returns what was announced."""
+    """Assembles a training without starting other processes; returns what was announced."""
     announced: list[str] = []
     kind = algorithm_class(algorithm)
     config = kind.Config.parse({"num_workers": num_workers})

@@ -1,4 +1,4 @@
-"""What a network says of actions that are forbidden everywhere moves no loss, and they get no gradient."""
+"""Outputs for actions that are forbidden everywhere do not affect losses, and get no gradient."""
 
 import numpy as np
 import pytest

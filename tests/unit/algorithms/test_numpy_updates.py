@@ -1,4 +1,4 @@
-"""Updates of algorithms have NumPy kernels for all that they do, which agree with torch: dense and recurrent nets."""
+"""NumPy kernels cover all operations of updates, and agree with torch, for dense and recurrent networks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CURIOUS = {"hiddens": [16], "features": 8}
 
 
 class Net(nn.Module):
-    """A policy and a value by layer norms and GELUs."""
+    """A policy and a value with layer norms and GELUs."""
 
     def __init__(self, observation_space: Any, num_outputs: int, model: ModelConfig) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ def before_and_after(
         "flashsac": rlrun.FlashSAC,
         "r2d2": rlrun.R2D2,
     }[name]
-    with rlrun.Training(env, family(**config), seed=1, announce=pytest.fail) as training:  # nothing is without a kernel
+    with rlrun.Training(env, family(**config), seed=1, announce=pytest.fail) as training:  # all operations have kernels
         training.update_executor = update_executor
         learner = training.running.trainee.learner
         first = learner.flat()
@@ -175,7 +175,7 @@ def before_and_after(
 
 @cache
 def after_eager_updates(kind: str) -> NDArray[np.float32]:
-    """Returns the parameters after as many updates by PyTorch, which are computed once for both kinds of kernels."""
+    """Returns the parameters after the same updates in PyTorch, computed once for both kinds of kernels."""
     return before_and_after(kind, "eager")[1]
 
 
@@ -192,7 +192,7 @@ VARIED = {
     "bcq",
     "td3",
 }
-"""Kinds whose operations other kinds have as well: their NumPy kernels run in `make regress`, those in C always."""
+"""Kinds whose operations other kinds also have: `make regress` runs their NumPy kernels, all tests those in C."""
 
 
 @pytest.mark.parametrize(

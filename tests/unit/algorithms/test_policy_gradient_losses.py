@@ -25,7 +25,7 @@ def random_tensor(*shape, seed=0):
 
 
 def fragment_rows(seed=0):
-    """Rows of whole fragments; the second has ended for good, the third was cut off."""
+    """Rows of whole fragments; the second one was terminated, the third one truncated."""
     rng = np.random.default_rng(seed)
     valid, terminateds = np.ones((S, L), bool), np.zeros((S, L), bool)
     valid[:, -1] = valid[1, 3] = valid[2, 3] = False
@@ -108,7 +108,7 @@ def test_actions_that_the_present_policy_takes_less_often_count_less_and_others_
     batch, logits, values = fragment_rows(), random_tensor(S, L, 3), random_tensor(S, L, seed=1)
     logp = Categorical(logits).log_prob(batch["actions"])
     gradients = []
-    for older in (0.0, 1.0, -1.0):  # the log-probability under the older policy, relative to the present one
+    for older in (0.0, 1.0, -1.0):  # the log-probability under the older policy, relative to the current one
         batch["logp"] = logp + older
         gradients.append(impala_gradients(batch, logits, values, gamma=0.0)[1])
     torch.testing.assert_close(gradients[1], np.exp(-1) * gradients[0])
@@ -135,7 +135,7 @@ def test_garbage_in_cells_that_no_step_filled_changes_no_gradient(make):
 
 
 def appo_loss(moved, *, kl_coeff=0.0):
-    """One step with advantage 1, whose action has become exp(moved) times as likely as under the target policy."""
+    """One step with advantage 1, whose action is now exp(moved) times as likely as under the target policy."""
     target = torch.tensor([[[0.0, 0.0], [0.0, 0.0]]])
     probability = 0.5 * np.exp(moved)
     logits = torch.tensor([[[probability, 1 - probability], [0.5, 0.5]]]).log().requires_grad_()

@@ -39,11 +39,11 @@ OPERATORS = (ComputeAdvantages(0.9, 0.8), Standardize("advantages"))
 
 
 STREAMS: dict[str, Flow[SampleBatch]] = {}
-"""Streams of fragments of the trainings of this file, by algorithm."""
+"""Streams of fragments in this file's trainings, by algorithm."""
 
 
 class ShownPPO(rlrun.PPO):
-    """PPO whose fragments a test can take."""
+    """PPO whose fragments are accessible to a test."""
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         STREAMS["ppo"] = fragments
@@ -51,7 +51,7 @@ class ShownPPO(rlrun.PPO):
 
 
 class ShownIPPO(rlrun.IPPO):
-    """IPPO whose fragments a test can take."""
+    """IPPO whose fragments are accessible to a test."""
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         STREAMS["ippo"] = fragments
@@ -109,7 +109,7 @@ def test_with_the_parameters_that_acted_nothing_changes(algorithm: str, env: Any
     made = SHOWN[algorithm](**{**SMALL, **settings})
     with Training(env, made, seed=1) as training:
         if algorithm == "ippo":
-            training.step()  # before it, there is nothing to normalize by
+            training.step()  # before this step, there are no statistics to normalize by
         trainee, fragment = taken(training, algorithm)
         batch = with_advantages(fragment)
         again = RecomputedAdvantages(batch, OPERATORS, arranged)(trainee.learner.evaluate)

@@ -15,7 +15,7 @@ SCHEDULED = {"clip_param": torch.tensor(0.2), "entropy_coeff": torch.tensor(0.0)
 
 
 def loss_of(*, ratio, advantage, value=0.0, old_value=0.0, target=0.0, entropy_coeff=0.0, valid=(True,), **config):
-    """One state with two equally likely actions; the stored log-probability makes the wanted ratio."""
+    """One state with two equally likely actions; the stored log-probability gives the desired ratio."""
     rows = len(valid)
     outputs = ActorCriticOutputs(Categorical(torch.zeros(rows, 1, 2)), torch.full((rows, 1), value))
     batch = SampleBatch(
@@ -115,7 +115,7 @@ def test_advantages_have_mean_0_when_they_reach_the_first_update():
         loss = training.step()["learner/policy_loss"]
     assert loss == pytest.approx(
         0.0, abs=rounding_error(64, 10.0)
-    )  # minus their mean while the ratio is 1; about -10 as they come
+    )  # minus their mean while the ratio is 1; about -10 without standardization
 
 
 def test_the_plan_reads_like_the_algorithm():

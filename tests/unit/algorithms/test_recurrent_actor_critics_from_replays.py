@@ -1,4 +1,4 @@
-"""SAC, TD3 and DDPG with a recurrent network: only memory recalls a cue, sequences, resumes to the last bit."""
+"""SAC, TD3 and DDPG with a recurrent network: a task that needs memory, sequences, bit-exact resumes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def batch_of_sequences(policy: SoftPolicy, actions: Tensor, obs: Any) -> SampleB
 def one_by_one(
     module: Any, obs: Tensor, starts: Tensor, state: Tensor, actions: dict[int, Tensor]
 ) -> dict[int, Tensor]:
-    """What a network puts out in rows of one sequence, by their numbers, each taken alone behind those before it."""
+    """A network's outputs for the rows of one sequence by row number, computed one row at a time."""
     found = {}
     for t in range(len(obs)):
         row = {"obs": obs[None, t : t + 1]}
@@ -147,7 +147,7 @@ def one_by_one(
 
 @pytest.mark.parametrize("core", ["lstm", "gru", "gtrxl"])
 def test_networks_judge_each_step_by_what_its_episode_showed_before(core: str) -> None:
-    """Observations behind the steps' transitions lie `steps` rows further, and may be those of several steps."""
+    """The observations after transitions are `steps` rows later, and several steps may share one."""
     policy = policy_of(core, Box(-1, 1, (2,)), Box(-9, 9, (3,)))
     generator = torch.Generator().manual_seed(2)
     obs = torch.randn(ROWS, BURN_IN + LENGTH + AHEAD, 3, generator=generator)

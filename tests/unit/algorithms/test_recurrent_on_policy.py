@@ -1,4 +1,4 @@
-"""On-policy algorithms with a recurrent network: a task that only memory solves, and resumes to the last bit."""
+"""On-policy algorithms with a recurrent network: a task that needs memory, and bit-exact resumes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_memory_recalls_a_cue(name: str) -> None:
         assert training.evaluate(200).mean >= 0.95
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("impala", "appo")])  # those are not exact
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("impala", "appo")])  # these two are not exact
 def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
     with training_with_memory(name) as one:
         one.step()

@@ -1,4 +1,4 @@
-"""PPO with a recurrent network: rows of sequences, exact resumes, and a task that only memory solves."""
+"""PPO with a recurrent network: rows of sequences, exact resumes, and a task that needs memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def learner_of(**config: Any) -> LocalLearner:
 
 
 def batch_with_a_start(length: int, valid: np.ndarray | None = None, state_size: int = 24) -> SampleBatch:
-    """A batch [length, 3] of steps, an episode's start in the middle of the second slot."""
+    """A batch [length, 3] of steps, with the start of an episode in the middle of the second slot."""
     rng, shape = np.random.default_rng(0), (length, 3)
     starts = np.zeros(shape, np.bool_)
     starts[length // 2, 1] = True
@@ -125,7 +125,7 @@ def test_values_of_a_run_are_those_of_whole_episodes_whether_they_end_are_cut_of
     with rlrun.Training(
         env, rlrun.PPO(**{**SMALL, "model": model, "normalize_observations": True}), seed=1
     ) as training:
-        training.step()  # so that there is something to filter by, and episodes go on over fragments
+        training.step()  # gives the filter statistics, and episodes that continue in the next fragment
         workers = training.running.workers
         workers.started.request(0)
         (rollout,) = workers.started.arrived()
@@ -137,7 +137,7 @@ def test_values_of_a_run_are_those_of_whole_episodes_whether_they_end_are_cut_of
         rows = [torch.from_numpy(np.ascontiguousarray(np.moveaxis(leaf, 0, 1))) for leaf in (batch["obs"], starts)]
         heads, _ = policy.network(views, {"obs": rows[0]}, torch.from_numpy(batch["state"][0]), rows[1])
         counts = np.ones((length + 1, 4), np.bool_)
-        counts[-1] = batch["valid"][-1]  # behind a final observation nothing follows that counts
+        counts[-1] = batch["valid"][-1]  # nothing after a final observation counts
         expected = heads["value"][..., 0].detach().numpy().T
         np.testing.assert_allclose(batch["values"][counts], expected[counts], atol=rounding_error(4 + 8 + 6))
         finals = ~batch["valid"]
@@ -162,7 +162,7 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(core: str, tmp_p
         np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
     names = ("env_steps", "sgd_steps", "episode_return_mean", "learner/policy_loss", "learner/value_loss")
     assert [[row[name] for name in names] for row in found] == [[row[name] for name in names] for row in expected]
-    # 40 steps of each env make 4 rows of 12, the last filled up, and 16 rows make 4 minibatches of 4.
+    # 40 steps of each env make 4 rows of 12, the last one padded, and 16 rows make 4 minibatches of 4.
     assert expected[0]["sgd_steps"] == 3 * 2 * 4
 
 
@@ -194,7 +194,7 @@ def test_only_memory_recalls_a_cue_and_a_policy_that_is_asked_is_told_where_epis
 def test_minibatches_that_are_no_whole_sequences_are_refused(wording) -> None:
     with wording.raised(SpecError, "minibatch_size", "seq_len", "64"):
         PPOConfig(model={"core": "gru"}, seq_len=20)
-    assert PPOConfig(seq_len=20).minibatch_size == 64  # without a core there are no sequences
+    assert PPOConfig(seq_len=20).minibatch_size == 64  # without a core, there are no sequences
 
 
 def test_a_network_of_one_s_own_with_a_core_is_refused(wording) -> None:

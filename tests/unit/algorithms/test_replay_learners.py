@@ -28,7 +28,7 @@ BOX, DISCRETE = "Pendulum-v1", "CartPole-v1"
 
 
 class Family(NamedTuple):
-    """An algorithm with settings for which its learners do something else than those of its kin."""
+    """An algorithm with settings for which its learners differ from those of similar algorithms."""
 
     algorithm: str
     env: Any
@@ -93,7 +93,7 @@ class Step(NamedTuple):
 
 
 def steps_of(training: Training, monkeypatch: pytest.MonkeyPatch, number: int) -> list[Step]:
-    """Trains until so many minibatches have been drawn; returns what the learner was given."""
+    """Trains until a number of minibatches have been drawn; returns what the learner was given."""
     given: list[Step] = []
     own = LocalLearner.step
 
@@ -109,7 +109,7 @@ def steps_of(training: Training, monkeypatch: pytest.MonkeyPatch, number: int) -
 
 
 class Learned(NamedTuple):
-    """What a learner holds and reports after some steps: arrays by name, counters, statistics and new priorities."""
+    """State and reports of a learner after some steps: arrays by name, counters, statistics and new priorities."""
 
     held: dict[str, np.ndarray]
     state: dict[str, Any]
@@ -141,7 +141,7 @@ def test_two_learners_on_halves_of_each_minibatch_are_one_on_the_whole(
 ) -> None:
     algorithm = algorithm_class(family.algorithm)
     with Training(family.env, algorithm(algorithm.Config.parse({**SMALL, **family.config})), seed=3) as training:
-        training.update_executor = "eager"  # C kernels read minibatches by themselves, which `steps_of` would not see
+        training.update_executor = "eager"  # C kernels read minibatches themselves, which `steps_of` would not see
         steps = steps_of(training, monkeypatch, 6)
         factory = training.running.trainee.learner_factory
         assert isinstance(factory, AlgorithmLearnerFactory)

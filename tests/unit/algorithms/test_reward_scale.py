@@ -1,4 +1,4 @@
-"""A constant scale of rewards: learning is as in an env that pays so much more or less, and returns are the env's."""
+"""A constant reward scale: learning is as in an env with scaled rewards, but returns are still the env's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import rlrun
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.envs.env_config import EnvConfig
 
-FACTOR = 0.25  # a power of two, whose products are exact
+FACTOR = 0.25  # a power of two, so that products are exact
 OFF_POLICY = {
     "learning_starts": 16,
     "min_env_steps_per_iteration": 64,
@@ -75,4 +75,4 @@ def test_a_scaled_run_learns_as_in_an_env_whose_rewards_are_multiplied(
     (of_env, paid), (of_setting, raw), (plain, _) = trained(FACTOR, 1.0), trained(1.0, FACTOR), trained(1.0, 1.0)
     np.testing.assert_array_equal(of_setting, of_env)
     assert raw == paid / FACTOR
-    assert algorithm is rlrun.DQN or (of_setting != plain).any()  # which clips both to the same
+    assert algorithm is rlrun.DQN or (of_setting != plain).any()  # DQN clips both to the same values

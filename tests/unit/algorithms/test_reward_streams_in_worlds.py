@@ -1,4 +1,4 @@
-"""Curiosity and constraints in worlds of many agents: resumes to the last bit, and what they learn."""
+"""Curiosity and constraints in multi-agent worlds: bit-exact resumes, and what they learn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOVES = 4
 class Tolls(World):
     """Action 1 pays an agent 1 and costs it 1, action 0 nothing; each moves four times, then its episode ends.
 
-    With the clock `per_agent` they take turns, and who leaves first is replaced by a newborn.
+    With the clock `per_agent`, they take turns, and a newborn replaces the one that leaves first.
     """
 
     def __init__(self, clock: WorldClock = "parallel", lives: int = 2) -> None:
@@ -139,7 +139,7 @@ def test_an_evaluation_of_a_world_tells_what_agents_and_episodes_cost() -> None:
     with rlrun.Training(world("parallel"), rlrun.PPO(**ALONE), seed=100) as training:
         found = training.evaluate(3, actions="sampled")
     own = found.policies["default"]
-    assert own.columns == {"cost": own.returns}  # each pays what it costs
+    assert own.columns == {"cost": own.returns}  # each step pays what it costs
     assert found.columns == {"cost": found.returns}
     assert len(own.returns) == 6
     assert found.to_dict()["policies"]["default"]["columns"] == own.columns

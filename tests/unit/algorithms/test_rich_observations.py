@@ -1,4 +1,4 @@
-"""Algorithms on sets of entities, several images and encoders of one's own: they act, learn, and resume exactly."""
+"""Algorithms with sets of entities, several images and custom encoders: they act, learn, and resume exactly."""
 
 from __future__ import annotations
 

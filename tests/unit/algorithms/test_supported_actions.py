@@ -1,4 +1,4 @@
-"""What an algorithm says of the actions that it supports is what its policy takes."""
+"""Each algorithm's policy takes exactly the kinds of actions that the algorithm declares."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ACTIONS: tuple[Space[Any], ...] = (
 )
 OF_TABLES = ("q_learning", "value_iteration")
 MADE_OTHERWISE = ("mappo", "maddpg", "qmix", "vdn", "slateq", "archer", "alphazero", "value_iteration")
-"""Those whose worlds or observations have a form of their own."""
+"""Algorithms that need special worlds or observations."""
 
 
 def smallest_algorithm(name: str) -> Algorithm[Any]:
-    """An algorithm with networks that are as small as its settings allow."""
+    """An algorithm with the smallest networks that its settings allow."""
     found: type[Algorithm[Any]] = algorithm_class(name)
     try:
         return found(model={"hiddens": [2]})

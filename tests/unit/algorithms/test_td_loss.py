@@ -1,4 +1,4 @@
-"""The loss of scalar TD errors: its values and gradients, and what its fixed point is."""
+"""The loss of scalar TD errors: its values, its gradients, and its fixed point."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def learned_value(**settings: Any) -> float:
 
 def test_a_squared_error_learns_the_mean_return_and_a_bound_of_1_a_larger_one() -> None:
     mean = 1 / (1 - GAMMA * (1 - ENDED))
-    # Errors of the last steps are beyond the bound: (1 - p) (1 - (1 - gamma) V) = p.
+    # Errors of last steps are beyond the bound: (1 - p) (1 - (1 - gamma) V) = p.
     of_huber = (1 - ENDED / (1 - ENDED)) / (1 - GAMMA)
     assert (mean, of_huber) == pytest.approx((3.571, 7.5), abs=1e-3)
     assert learned_value(huber=None) == pytest.approx(mean, abs=0.15)
@@ -169,7 +169,7 @@ def quantile_loss_by_hand(quantiles, targets):
 def test_quantile_huber_equals_the_sum_over_all_pairs(quantiles, targets):
     found = quantile_huber(torch.tensor([quantiles]), torch.tensor([targets]))
     assert found.shape == (1,)
-    near = rounding_error(len(quantiles) * len(targets), size=60.0)  # an error is 60 at most
+    near = rounding_error(len(quantiles) * len(targets), size=60.0)  # an error is at most 60
     assert found.item() == pytest.approx(quantile_loss_by_hand(quantiles, targets), abs=near)
 
 

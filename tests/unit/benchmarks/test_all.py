@@ -1,4 +1,4 @@
-"""All benchmarks write one file of one commit, from which the table of the page follows."""
+"""All benchmarks write one file for one commit, from which the table of the page is made."""
 
 from __future__ import annotations
 

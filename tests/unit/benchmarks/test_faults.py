@@ -1,4 +1,4 @@
-"""Planted faults: the entries are complete, and ranks and tables follow from what the commands printed."""
+"""Planted faults: the entries are complete, and ranks and tables follow from the commands' output."""
 
 from __future__ import annotations
 

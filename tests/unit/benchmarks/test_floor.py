@@ -17,7 +17,7 @@ def _seconds_are_flops(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_minibatch_learns_by_a_product_for_each_layer_and_gradient() -> None:
     forward = 10 * (4 * 3 + 3 * 2)
     assert floor.forward_s(10, [4, 3, 2]) == forward
-    assert floor.learned_s(10, [4, 3, 2]) == 2 * forward + 10 * 3 * 2  # the input has no gradient
+    assert floor.learned_s(10, [4, 3, 2]) == 2 * forward + 10 * 3 * 2  # no gradient for the input
     assert floor.backward_s(10, [4, 3, 2], weights=False, inputs=True) == forward
 
 

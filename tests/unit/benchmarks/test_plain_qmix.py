@@ -1,4 +1,4 @@
-"""The plain QMIX that rlrun's is measured beside really learns."""
+"""The plain QMIX that rlrun's QMIX is compared with really learns."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from rlrun.engine.settings import registry
 
 @pytest.fixture
 def broken_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installed package whose entry point names a module that is not there."""
+    """An installed package whose entry point names a module that does not exist."""
     folder = tmp_path / "broken-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")

@@ -1,4 +1,4 @@
-"""What the shell offers for runs, trials, tags, settings, envs and specs."""
+"""Shell completion of runs, trials, tags, settings, envs and specs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def offered(*words: str) -> list[str]:
-    """Texts that are offered in place of the last word; "(file)" and "(dir)" where the shell completes paths."""
+    """Completions of the last word; "(file)" and "(dir)" where the shell completes paths."""
     found = ShellComplete(cli, {}, "rlrun", "_RLRUN_COMPLETE").get_completions(list(words[:-1]), words[-1])
     return [item.value if item.type == "plain" else f"({item.type})" for item in found]
 
@@ -58,7 +58,7 @@ def test_every_argument_for_a_run_or_a_spec_is_completed() -> None:
     ]
     assert len(arguments) > 15
     own = [name for name, parameter in arguments if parameter._custom_shell_complete is None]
-    assert own == ["translate"]  # the file of another library
+    assert own == ["translate"]  # a file of another library
 
 
 def test_tags_are_those_of_the_run_or_of_all_runs() -> None:

@@ -1,4 +1,4 @@
-"""Results that were altered or are gone: every command that reads them says so, in the same words."""
+"""Altered or missing results: every command that reads them reports this, with the same message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "seeds": 3, "stop": {"iteratio
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    """Returns a complete run of three trials with five rows each, as trial.json knows."""
+    """Returns a complete run of three trials with five rows each, as recorded in trial.json."""
     (experiment,) = parse_experiments({"pole": SPEC})
     run = RunDirectory.create(tmp_path, "pole", experiment, experiment.trials(), "local")
     for name in run.table.trials:

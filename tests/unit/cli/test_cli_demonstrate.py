@@ -1,4 +1,4 @@
-"""``rlrun demonstrate``: files of episodes by a function or a saved policy."""
+"""``rlrun demonstrate``: files of episodes played by a function or a saved policy."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def test_a_folder_becomes_a_data_set_with_the_same_episodes(tmp_path: Path, lab:
     written = DataSet(tmp_path / "shown")
     assert len(written.manifest.files) == 2
     assert written.manifest.about == {"env": {"id": "MountainCar-v0"}, "seed": 0}
-    assert "logp" not in written.manifest.columns  # of a function nothing is known
-    assert demonstrate(*words, "-o", tmp_path / "shown").exit_code == 2  # nothing is written over
+    assert "logp" not in written.manifest.columns  # a function has no known probabilities
+    assert demonstrate(*words, "-o", tmp_path / "shown").exit_code == 2  # nothing is overwritten
 
 
 def test_a_policy_that_samples_tells_log_probabilities_in_the_units_of_the_stored_actions(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_a_policy_that_samples_tells_log_probabilities_in_the_units_of_the_store
         outputs = behavior.outputs(rows["obs"])
         own = behavior.action_space.from_env(rows["actions"])
     inside = np.abs(rows["actions"][:, 0]) < 2
-    expected = behavior.action_space.log_prob(outputs, own) - np.log(2)  # torques are twice the policy's own actions
+    expected = behavior.action_space.log_prob(outputs, own) - np.log(2)  # torques are twice the policy's actions
     np.testing.assert_allclose(rows["logp"][inside], expected[inside], rtol=1e-4, atol=1e-5)
     assert 0 < inside.sum() < 200
-    assert (rows["logp"][~inside] < 0).all()  # probabilities, no densities
+    assert (rows["logp"][~inside] < 0).all()  # probabilities, not densities
 
 
 def test_an_epsilon_greedy_policy_stores_the_probabilities_of_its_draws(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `rlrun docs` lists and prints."""
+"""Output of `rlrun docs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dry run and ``rlrun validate`` print of sweeps, searches and populations."""
+"""What a dry run and ``rlrun validate`` print about sweeps, searches and populations."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from rlrun.engine.messages.errors import ExitCode
 
 @pytest.fixture(autouse=True)
 def _never_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps the messages of a slow check out of stderr, however busy the machine is."""
+    """Prevents the messages of slow checks on stderr, however busy the machine is."""
     monkeypatch.setattr(env, "SLOW_S", 3600.0)
 
 
 class Elapsed(Timer):
-    """Timer whose seconds are over at once."""
+    """Timer whose time is up at once."""
 
     def start(self) -> None:
         self.function()
@@ -28,7 +28,7 @@ class Elapsed(Timer):
 
 @pytest.fixture(scope="module")
 def slow() -> Result:
-    """A check that is slow from its beginning."""
+    """A check that is slow from the start."""
     torch.set_num_threads(2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(env, "Timer", Elapsed)
@@ -86,7 +86,7 @@ def test_each_env_of_a_spec_is_checked_once_and_a_slow_check_says_nothing_as_jso
     data = json.loads(done.stdout)["envs"]
     assert [one["env"]["id"] for one in data] == ["CartPole-v1", "Pendulum-v1"]
     notes = [one["topic"] for one in data[1]["findings"] if one["verdict"] != "ok"]
-    assert notes == ["episodes"]  # none of the pendulum's ends within 50 steps
+    assert notes == ["episodes"]  # no episode of the pendulum ends within 50 steps
 
 
 def test_something_wrong_ends_with_exit_code_6(monkeypatch: pytest.MonkeyPatch) -> None:

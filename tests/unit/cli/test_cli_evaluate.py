@@ -1,4 +1,4 @@
-"""What `rlrun evaluate` says about episodes without end, and about numbers in infos."""
+"""What `rlrun evaluate` reports about endless episodes and about numbers in infos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rlrun export``: files that other programs act with, and what is refused."""
+"""``rlrun export``: files with which other programs act, and what is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DENSE = {"hiddens": (4,), "activation": "tanh"}
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint `dense`, and `lstm` of Pendulum."""
+    """A checkpoint `dense`, and a checkpoint `lstm` for Pendulum."""
     folder = tmp_path_factory.mktemp("saved")
     recurrent = {"hiddens": (4,), "core": "lstm", "core_width": 3}
     for name, env, model in (("dense", "CartPole-v1", DENSE), ("lstm", "Pendulum-v1", recurrent)):
@@ -52,7 +52,7 @@ def test_an_exported_file_acts_in_a_program_that_has_onnxruntime_alone(saved: Pa
     assert found["file"] == str(file)
     assert found["inputs"]["state_in"] == {"dtype": "float32", "shape": [12]}
     assert found["outputs"]["action"] == {"dtype": "float32", "shape": [1]}
-    # Pendulum's episodes take 200 steps: each of the seven slots begins a second one halfway.
+    # Pendulum's episodes take 200 steps, so each of the seven slots begins a second one halfway.
     assert found["compared"]["observations"] == 7 * 143
     assert found["compared"]["episodes"] == 14
     with Training.restore(saved / "lstm", for_training=False) as training:

@@ -1,4 +1,4 @@
-"""Tags and notes of runs: given, changed, listed, and absent."""
+"""Tags and notes of runs: added, changed, listed and missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rlrun league`` and ``rlrun evaluate --against``: who is how good against whom."""
+"""``rlrun league`` and ``rlrun evaluate --against``: how policies do against each other."""
 
 from __future__ import annotations
 

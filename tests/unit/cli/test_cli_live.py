@@ -15,7 +15,7 @@ from rlrun.experiments.runs.events import RunResources, TrialEvent
 
 
 def sweep(trials: int, running: int = 0, paused: int = 0, ended: int = 0) -> RunProgress:
-    """Makes a run whose first trials have ended, in their order; the next ones run, the next are paused."""
+    """Makes a run whose first trials have ended in order; the next trials are running, and the next are paused."""
     run = RunProgress({})
     for number in range(trials):
         name = f"{number:03d}-lr=0.001-seed={number % 2}"
@@ -119,7 +119,7 @@ ROW = {
 
 
 def lone_run(**more: float | None) -> RunProgress:
-    """Makes a run of one trial, whose return grows from 0 to 123.4 and whose last row has other values, too."""
+    """Makes a run of one trial whose return grows from 0 to 123.4; its last row also has other values."""
     run = RunProgress({"000-seed=0": TrialProgress("000-seed=0", {"env_steps": 1_000_000})})
     for share in (0.0, 0.25, 0.5, 1.0):
         row = {**ROW, "env_steps": int(500_000 * share), "episode_return_mean": 123.4 * share, **more}

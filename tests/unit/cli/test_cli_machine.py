@@ -1,4 +1,4 @@
-"""What `rlrun doctor` finds out without starting anything."""
+"""Findings of `rlrun doctor` without starting anything."""
 
 from __future__ import annotations
 

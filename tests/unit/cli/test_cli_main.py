@@ -1,4 +1,4 @@
-"""The command group: names, help, and what a failed command says."""
+"""The command group: names, help, and messages of failed commands."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ run()
     assert (done.returncode, done.stdout[:6]) == (0, "rlrun ")
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])  # the latter is click's at a question
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])  # click raises the latter at a prompt
 def test_an_interrupt_ends_with_130(error: BaseException) -> None:
     assert run_raising(error) == (130, "before\n", "\nInterrupted.\n")
 
@@ -409,7 +409,7 @@ run()
 
 
 WITHOUT_JSON = {"client", "play", "serve", "schema", "completion"}
-"""Commands that print a program, a script or a schema, or that answer as long as they run."""
+"""Commands that print a program, a script or a schema, or that serve requests until they are stopped."""
 
 
 def commands_below(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:

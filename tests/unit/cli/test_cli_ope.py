@@ -19,7 +19,7 @@ EPISODES, STEPS = 20, 4
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two checkpoints `a` and `b` with other weights, and `c` with another gamma."""
+    """Two checkpoints `a` and `b` with different weights, and `c` with a different gamma."""
     folder = tmp_path_factory.mktemp("saved")
     for name, seed, gamma in (("a", 0, 0.9), ("b", 1, 0.9), ("c", 0, 0.5)):
         with Training("CartPole-v1", PPO(gamma=gamma, compile=False), seed=seed) as training:
@@ -66,7 +66,7 @@ def test_a_checkpoint_is_judged_by_all_estimators(
     estimates = {row["estimator"]: row for row in found["estimates"]}
     assert len(estimates) == 8
     first = estimates["importance sampling"]
-    # A new policy draws its actions nearly uniformly, as the behavior policy did.
+    # A new policy draws its actions almost uniformly, as the behavior policy did.
     assert first["value"] == pytest.approx(0.5 * (1 - 0.9**STEPS) / 0.1, abs=0.6)
     assert first["ci95"][0] < first["value"] < first["ci95"][1]
     assert first["effective_size"] == pytest.approx(20, abs=1)

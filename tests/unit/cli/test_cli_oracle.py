@@ -1,4 +1,4 @@
-"""``rlrun oracle``: tables of exact values, and of what a checkpoint has learned of them."""
+"""``rlrun oracle``: tables of exact values, and of the values that a checkpoint has learned."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_of_a_checkpoint_gaps_are_shown(tmp_path: Path) -> None:
 
 
 def test_of_a_task_the_probability_of_its_satisfaction_is_shown(tmp_path: Path) -> None:
-    """Reach the goal of the ice: its best probability is the best return without discount."""
+    """Reach the goal on the ice: the best probability is the best undiscounted return."""
     spec = tmp_path / "task.yaml"
     spec.write_text(
         """

@@ -124,7 +124,7 @@ def test_the_text_of_a_board_has_the_players_initials_and_slants_where_cells_hav
     game = Hex(4)
     game.reset(0)
     game.step({"x": 4})
-    game.step({"o": 4})  # what it sees is transposed
+    game.step({"o": 4})  # its observation is transposed
     assert board_text(game).splitlines() == wording()
     columns = ConnectFour()
     columns.reset(0)

@@ -77,7 +77,7 @@ def profile(*words: object) -> Result:
 
 
 def spec_with_lab(folder: Path, error: str, step: int, module: str) -> Path:
-    """Writes an env that raises at a step, and a spec that uses it; modules stay imported, so each has its own name."""
+    """Writes an env that raises at a step, and a spec for it; modules stay imported, so each needs its own name."""
     (folder / f"{module}.py").write_text(LAB.format(error=error, step=step))
     (folder / "tiny.yaml").write_text(SPEC.format(env=f"{module}:pole"))
     return folder / "tiny.yaml"
@@ -92,7 +92,7 @@ def measured_fragment(
 
 
 def by_hand() -> Profile:
-    """Ten seconds from 100 on, with two workers of which the second is on another machine."""
+    """Ten seconds starting at 100, with two workers, the second of them on another machine."""
     fragments = (
         measured_fragment(1, 100.0, {"env_step": 1.0, "inference": 2.0}, late=1.0),
         measured_fragment(2, 5000.0, {"env_step": 2.0}, late=-4899.0, clock="elsewhere"),
@@ -239,7 +239,7 @@ def test_the_trace_has_a_track_for_each_operator_and_worker() -> None:
         ("env_step", 2, 2, 5.0, 1.0),
         ("inference", 2, 2, 6.0, 1.0),
         ("sgd", 2, 2, 7.0, 0.5),
-        # on another machine's clock: placed as if its fastest fragment, the first, had arrived when it was done
+        # from another machine's clock: placed as if its fastest fragment, the first one, had arrived when it was done
         ("fragment", 2, 3, 1.0, 2.0),
         ("env_step", 2, 3, 1.0, 2.0),
         ("fragment", 2, 3, 4.0, 2.0),
@@ -257,7 +257,7 @@ def spans_by_track(events: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[int
 
 
 def assert_nested(events: list[dict[str, Any]]) -> None:
-    """Checks that of any two spans of a track one ends before the other begins, or lies in it."""
+    """Checks that any two spans of a track are separate or nested."""
     open_ends: list[float] = []
     for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
         began, ended = event["ts"], event["ts"] + event["dur"]
@@ -275,7 +275,7 @@ def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path, w
     data = json.loads(done.stdout)
     assert [operator["path"] for operator in data["operators"]] == PLANNED
     assert data["seconds"] >= 0.5
-    assert data["env_steps"] == pytest.approx(64 * data["iterations"], rel=0.1)  # but for rows that begin an episode
+    assert data["env_steps"] == pytest.approx(64 * data["iterations"], rel=0.1)  # except rows that begin an episode
     assert data["learner"]["sgd_steps"] == 4 * data["iterations"] > 0
     assert (data["learner_wait_share"], data["policy_lag_mean"], data["policy_lag_max"]) == (0, 0, 0)
     assert not data["interrupted"]

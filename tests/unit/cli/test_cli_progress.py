@@ -94,7 +94,7 @@ WON, DRAWN, LOST = OUTCOME_METRICS.values()
 def test_a_trial_of_games_is_told_by_its_last_outcomes_instead_of_returns(wording) -> None:
     trial = TrialProgress("000-seed=0", {}, judged_by="evaluation/against/unbeaten_rate")
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 64, "episode_return_mean": 0.0}), now=0.0)
-    assert trial.line(0.0) == wording("64 env steps")  # without an evaluation yet
+    assert trial.line(0.0) == wording("64 env steps")  # there is no evaluation yet
     outcomes = {WON: 0.5, DRAWN: 0.125, LOST: 0.375}
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 128, "episode_return_mean": 0.0, **outcomes}), 1.0)
     between = {"env_steps": 192, "episode_return_mean": 0.0, **dict.fromkeys(outcomes)}
@@ -210,7 +210,7 @@ def test_the_time_left_of_a_run_counts_those_that_wait_for_a_place(wording) -> N
         run.observe(TrialEvent(name, "RUNNING", {"env_steps": 10}), 1.0)
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 60}), 11.0)
     run.observe(TrialEvent("b", "RUNNING", {"env_steps": 60}), 11.0)
-    # Each takes 20 s; two run at once with 8 s left, and three and one that a searcher will add wait behind them.
+    # Each trial takes 20 s. Two run at once with 8 s left; three more wait, and a searcher will add one.
     assert run.seconds_left(11.0) == pytest.approx(8.0 + 2 * 20.0)
     for name in "ab":
         run.observe(TrialEvent(name, "TERMINATED", {"env_steps": 100}), 19.0)

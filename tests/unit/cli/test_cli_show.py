@@ -1,4 +1,4 @@
-"""`rlrun show`, `rlrun compare` and `rlrun report` on runs in all states."""
+"""`rlrun show`, `rlrun compare` and `rlrun report` on runs in every state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.command import rlrun
 
 
 def make_run(runs: Path, name: str, returns: dict[float, list[list[float]]], **spec: Any) -> Path:
-    """Writes a run: values of ``lr`` -> the returns of each seed, 100 env steps each."""
+    """Writes a run from a mapping of ``lr`` to the returns of each seed, 100 env steps each."""
     path = runs / name
     index = 0
     for number, (lr, seeds) in enumerate(returns.items()):

@@ -90,7 +90,7 @@ def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory, w
     finally:
         directory.release()
     assert result.stdout.startswith(f"pole: process {os.getpid()} ")
-    # At most a minute of the first, and two trials of two minutes each behind it.
+    # At most a minute for the first trial, and two minutes for each of the two that follow.
     assert "; about 5 min left\n" in result.stdout or "; about 4 min left\n" in result.stdout
     assert data["drivers"] == [{"pid": os.getpid(), "host": platform.node(), "shard": None}]
     assert 240 <= data["seconds_left"] <= 300

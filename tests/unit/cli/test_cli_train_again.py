@@ -1,4 +1,4 @@
-"""`rlrun train` and `rlrun regress`, given again: with `--resume`, without it, and in a job that Slurm has requeued."""
+"""`rlrun train` and `rlrun regress`, run again: with `--resume`, without it, and in a job that Slurm has requeued."""
 
 from __future__ import annotations
 

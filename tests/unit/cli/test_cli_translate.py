@@ -1,4 +1,4 @@
-"""`rlrun translate` prints a spec on stdout, and ends with 2 where it cannot."""
+"""`rlrun translate` prints a spec on stdout, or exits with code 2 if it cannot."""
 
 from __future__ import annotations
 

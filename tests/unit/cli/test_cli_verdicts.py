@@ -1,4 +1,4 @@
-"""What regress prints, what doctor times, what train suggests, and numbers that JSON has not."""
+"""What regress prints, what doctor times, what train suggests, and numbers that JSON lacks."""
 
 from __future__ import annotations
 

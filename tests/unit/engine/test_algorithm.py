@@ -1,4 +1,4 @@
-"""An algorithm is a value that is made from settings by name, or from a parsed config."""
+"""An algorithm is a value, made from named settings or from a parsed config."""
 
 from __future__ import annotations
 

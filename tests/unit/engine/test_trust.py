@@ -1,4 +1,4 @@
-"""Whose a run is, and what a run, a checkpoint or a spec of somebody else may ask for."""
+"""Who owns a run, and what another person's run, checkpoint or spec may ask for."""
 
 from __future__ import annotations
 

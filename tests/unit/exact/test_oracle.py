@@ -1,4 +1,4 @@
-"""Exact values beside learned ones: of tables, Q networks and actor-critics; refusals."""
+"""Exact values compared with learned ones of tables, Q networks and actor-critics; refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_table_that_holds_the_best_policys_values_has_no_gap() -> None:
 def test_gaps_are_those_of_a_table_that_is_known() -> None:
     training = training_of("q_learning", CLIFF, gamma=0.9)
     table = np.zeros((48, 4), np.float32)
-    table[:, 0] = 1.0  # up, at all times: one loses a point for ever
+    table[:, 0] = 1.0  # up at all times, which loses a point in each step forever
     training.running.trainee.learner.load_flat(table.ravel())
     learned = learned_values(training)
     best = -(1 - 0.9**13) / (1 - 0.9)

@@ -1,4 +1,4 @@
-"""CartPole with something wrong about it: envs for runs that cannot learn well."""
+"""Broken variants of CartPole: envs for runs that cannot learn well."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 
 class Endless(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Never says that an episode has ended."""
+    """Never reports that an episode has ended."""
 
     def __init__(self) -> None:
         super().__init__(CartPoleEnv())
 
     def step(self, action: Any) -> Any:
-        """Begins anew unseen where the pole has fallen."""
+        """Restarts without a report when the pole has fallen."""
         observation, reward, terminated, _, info = self.env.step(action)
         if terminated:
             observation, _ = self.env.reset()
@@ -24,7 +24,7 @@ class Endless(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class Paying(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Pays so much for each step."""
+    """Pays a given reward for each step."""
 
     def __init__(self, factor: float) -> None:
         super().__init__(gymnasium.make("CartPole-v1", disable_env_checker=True))
@@ -44,12 +44,12 @@ class Far(gymnasium.ObservationWrapper[Any, Any, Any]):
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
 
     def observation(self, observation: Any) -> Any:
-        """Multiplies what is seen."""
+        """Multiplies the observation."""
         return 1000 * observation
 
 
 class Unseeded(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Adds noise that no seed decides."""
+    """Adds noise that no seed determines."""
 
     def __init__(self) -> None:
         super().__init__(gymnasium.make("CartPole-v1", disable_env_checker=True))
@@ -70,7 +70,7 @@ class Arms(gymnasium.Env[Any, Any]):
         self.best = best
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Shows always the same."""
+        """Always shows the same observation."""
         super().reset(seed=seed)
         return np.ones(1, np.float32), {}
 

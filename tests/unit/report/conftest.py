@@ -1,4 +1,4 @@
-"""Runs as they lie on the disk, written by hand: as many trials as a test wants, with the numbers it wants."""
+"""Runs as stored on disk, written by hand: as many trials as a test needs, with the numbers it needs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def write_trial(
     """Writes a trial with a row per return, 100 env steps and 2 seconds each.
 
     Args:
-        run: Its run's directory.
-        name: Its name.
+        run: Directory of the trial's run.
+        name: Name of the trial.
         returns: Its episode_return_mean by iteration.
-        params: What varies.
+        params: The parameters that vary.
         said: `configuration`, `population` for its spec; anything else for its trial.json.
     """
     trial = TrialDirectory(run / name)
@@ -43,7 +43,7 @@ def write_trial(
 
 
 def write_table(run: Path, spec: Mapping[str, Any] | None = None) -> Path:
-    """Writes run.json and spec.yaml around the trials that are there."""
+    """Writes run.json and spec.yaml for the existing trials."""
     names = sorted(path.parent.name for path in run.glob("*/trial.json"))
     table = RunTable("pole", "2026-01-01T00:00:00+00:00", "rlrun train", "local", (), VERSIONS, tuple(names))
     (run / "run.json").write_text(json.dumps(asdict(table)))
@@ -54,7 +54,7 @@ def write_table(run: Path, spec: Mapping[str, Any] | None = None) -> Path:
 
 @pytest.fixture
 def make_sweep(tmp_path: Path) -> Callable[..., Path]:
-    """Returns a function that writes a run: configurations of ``lr`` -> the returns of each of its seeds."""
+    """Returns a function that writes a run from a mapping of ``lr`` to the returns of each seed."""
 
     def make(
         configurations: Mapping[float, Sequence[Sequence[float | None]]],
@@ -79,7 +79,7 @@ def make_sweep(tmp_path: Path) -> Callable[..., Path]:
 def make_population(tmp_path: Path) -> Callable[..., Path]:
     """Returns a function that writes a run of one population of three members over two generations.
 
-    At generation 1 member 2 copies member 0, at generation 2 member 1 copies member 2.
+    At generation 1, member 2 copies member 0; at generation 2, member 1 copies member 2.
     """
 
     def make(name: str = "population") -> Path:

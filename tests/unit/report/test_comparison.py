@@ -1,4 +1,4 @@
-"""Who is better, and how sure that is."""
+"""Which configuration is better, and how sure that is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compared(path: Path, mode: Mode = "max") -> Comparison:
 
 
 def straight(ends: Sequence[float], rows: int = 4) -> list[list[float]]:
-    """Returns for each end a trial that rises to it in a straight line."""
+    """Returns a trial for each end value, whose curve rises to it in a straight line."""
     return [[end * n / rows for n in range(1, rows + 1)] for end in ends]
 
 
@@ -192,7 +192,7 @@ def test_runs_with_one_evaluation_each_are_compared_by_it(make_sweep: MakeRun) -
 
 
 def evaluate(run: Path, trial: str, rows: Sequence[int]) -> None:
-    """Gives some rows of a trial an evaluation, whose return is the negated one in training."""
+    """Adds evaluations to some rows of a trial; their returns are the negated training returns."""
     file = run / trial / "result.json"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     for row in rows:

@@ -1,4 +1,4 @@
-"""Which trials are taken together."""
+"""Which trials are grouped together."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_whole_run_is_resampled_by_configuration_where_each_has_seeds_to_draw_
 
 
 def write_grid(path: Path) -> Path:
-    """Writes a run of two learning rates times two discounts, of two seeds each."""
+    """Writes a run with two learning rates times two discounts, and two seeds for each."""
     path.mkdir(parents=True)
     for number in range(8):
         params = {"lr": 0.1 * (1 + number // 4), "gamma": 0.9 + 0.05 * (number // 2 % 2)}

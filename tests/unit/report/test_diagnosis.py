@@ -67,7 +67,7 @@ def names(findings: list[Finding]) -> list[str]:
 def trained(
     folder: Path, algorithm: str, env: Any, config: dict[str, Any], env_steps: int = 4000, seeds: Sequence[int] = (0,)
 ) -> list[Finding]:
-    """Trains, and returns what is found out about it."""
+    """Trains, and returns the findings."""
     spec = {
         "algorithm": algorithm,
         "env": env,
@@ -161,7 +161,7 @@ def test_seeds_of_which_some_never_try_the_best_arm_are_found_to_disagree(
     monkeypatch.syspath_prepend(Path(__file__).parent)
     greedy = {**DQN, "epsilon": 0.0, "learning_starts": 0, "training_intensity": 1.0}
     env = {"id": "broken_worlds:Arms", "kwargs": {"best": 2}}
-    found = trained(tmp_path, "dqn", env, greedy, env_steps=220, seeds=(3, 4))  # 3 begins with the best arm
+    found = trained(tmp_path, "dqn", env, greedy, env_steps=220, seeds=(3, 4))  # seed 3 begins with the best arm
     (finding,) = (one for one in found if one.name == "seeds disagree")
     assert (finding.found, len(finding.trials)) == (wording("10"), 2)
 
@@ -180,7 +180,7 @@ def seen(
     status: Status = "TERMINATED",
     error: str = "",
 ) -> Evidence:
-    """Returns what a trial of configuration 0 with such columns is."""
+    """Returns the evidence of a trial of configuration 0 with such columns."""
     values = {metric: np.array(column, np.float64) for metric, column in rows.items()}
     trial = TrialResult(name, Path("run", name), "e", status, seed=seed, configuration=0, error=error)
     trial.__dict__["columns"] = Columns(values, tuple(values))
@@ -207,7 +207,7 @@ def test_a_mean_above_nearly_all_random_episodes_is_learned_where_few_of_them_ar
 
     assert found(-109.0) == []  # 0.99 of the way from -1100 to -100 is -110
     assert found(-111.0) == [NO_BETTER]
-    often = EvaluationResult([1.0, 0.0, 1.0, 1.0], [10] * 4)  # 0.75 + 0.43 is out of reach
+    often = EvaluationResult([1.0, 0.0, 1.0, 1.0], [10] * 4)  # 0.75 + 0.43 cannot be reached
     assert (found(1.0, often), found(0.98, often)) == ([], [NO_BETTER])
     equal = EvaluationResult([5.0] * 4, [10] * 4)
     assert found(5.0, equal) == [NO_BETTER]
@@ -235,7 +235,7 @@ def test_what_is_odd_in_a_trial_that_has_learned_does_no_harm() -> None:
 
 
 TWENTY_STEPS = {"episode_return_min": [-2.0] * 10, "episode_return_max": [200.0] * 10, "episode_len_mean": [20.0] * 10}
-ALLOWED = 200 / (1 - 0.9**20)  # episodes without end that each pay 200 in their first step
+ALLOWED = 200 / (1 - 0.9**20)  # endless episodes that each pay 200 in their first step
 
 
 TWO_AGENTS = {"agents/a/x": [0.0] * 10, "agents/b/x": [0.0] * 10}
@@ -294,9 +294,9 @@ def test_values_that_rise_in_each_of_the_last_rows_as_returns_fall_are_told_befo
     assert (first.name, second.name) == ("values grow", "performance collapse")
     assert first.found == wording("q_mean", "10", "2.344")
     assert second.reason == wording()
-    (alone,) = found([*growing[:-2], growing[-3], growing[-1]], falling)  # once it did not rise
+    (alone,) = found([*growing[:-2], growing[-3], growing[-1]], falling)  # it failed to rise once
     assert alone.reason == wording()
-    assert [one.name for one in found(growing, falling[::-1])] == []  # returns rise as well
+    assert [one.name for one in found(growing, falling[::-1])] == []  # returns rise, too
     assert [one.name for one in found([value / 30 for value in growing], falling)] == ["performance collapse"]
 
 
@@ -346,7 +346,7 @@ def test_what_the_settings_take_care_of_is_no_finding_of_the_env() -> None:
     scaled = {"normalize_rewards": True, "normalize_observations": True}
     bounded = {"max_grad_norm": 0.5}
     assert names(diagnose([seen(curve(220.0), bounded)], env)) == ["env: rewards", "env: observations"]
-    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: observations"]  # no gradient grows with rewards
+    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: observations"]  # here, rewards enlarge no gradient
     assert diagnose([seen(curve(220.0), scaled)], env) == []
     wrong = [EnvFinding("observations", "wrong", "NaN")]
     assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]
@@ -368,7 +368,7 @@ def test_what_an_observation_hides_is_no_finding_for_a_policy_that_remembers() -
 def with_gap(
     gap: float, gamma: float, *, sees_rewards: bool = True, end: float = 20.0, length: float = 9.0
 ) -> list[str]:
-    """Names of the likely causes in a run of an env with rewards that are so many steps apart."""
+    """Names of the likely causes in a run of an env whose rewards are a given number of steps apart."""
     probe = Probe([], ActionEffects([]), gap, sees_rewards)
     rows = curve(end, episode_len_mean=[length] * 10)
     return [
@@ -384,7 +384,7 @@ def test_a_reward_that_is_discounted_to_less_than_a_hundredth_is_beyond_the_hori
     assert with_gap(44.0, 0.9) == ["short horizon"]  # 0.9^44 is 0.0097
     assert with_gap(43.0, 0.9) == with_gap(44.0, 0.99) == with_gap(44.0, 1.0) == []
     assert with_gap(44.0, 0.9, end=220.0) == []  # it has learned
-    assert with_gap(3.0, 0.9, sees_rewards=False, length=200.0) == ["short horizon"]  # longer than what was probed
+    assert with_gap(3.0, 0.9, sees_rewards=False, length=200.0) == ["short horizon"]  # longer than the probed episodes
     assert with_gap(3.0, 0.9, length=200.0) == []
 
 
@@ -419,7 +419,7 @@ def test_an_entropy_bonus_is_too_large_where_the_policy_stays_uniform() -> None:
     assert of_settings({"entropy_coeff": 0.05}, **uniform) == ["large entropy bonus"]
     assert of_settings({"entropy_coeff": 0.05}, **sure) == of_settings({"entropy_coeff": 0.04}, **uniform) == []
     assert of_settings({"entropy_coeff": 0.05}, end=220.0, **uniform) == []
-    # A step earns 2: 0.2 of that is 0.4, and 0.69 nats count for 0.41 with a temperature of 0.6.
+    # A step earns 2: 0.2 of that is 0.4. At a temperature of 0.6, 0.69 nats count for 0.41.
     length, hot = {"episode_len_mean": [10.0] * 10}, {"learner/alpha/alpha": [0.6] * 10}
     assert of_settings({}, **uniform, **length, **hot) == ["large entropy bonus"]
     assert of_settings({}, **uniform, **length, **{"learner/alpha/alpha": [0.5] * 10}) == []
@@ -484,7 +484,7 @@ ILL: list[dict[str, list[float]]] = [
     curve(20.0, **{"learner/lr": [1e-6] * 10}),
     curve(20.0, episode_len_mean=[1e7] * 10, **{"learner/entropy": [1.0] * 10, "learner/alpha/alpha": [1.0] * 10}),
 ]
-"""Columns of trials which together show all that can be found in one."""
+"""Columns of trials that together show all possible findings."""
 
 KNOWN = {
     "no episode ends",
@@ -509,7 +509,7 @@ KNOWN |= {"stale experience", "env: rewards", "env: observations", "seeds disagr
 
 
 def found_in_ill_trials(algorithm: str, config: Mapping[str, Any]) -> list[Finding]:
-    """Returns all that can be found in trials of an algorithm."""
+    """Returns all possible findings for trials of an algorithm."""
     patients = [replace(seen(rows, config, name=str(number)), algorithm=algorithm) for number, rows in enumerate(ILL)]
     probe = Probe([], ActionEffects([]), 1e5, sees_rewards=True)
     patients = [replace(patient, probe=probe) for patient in patients]
@@ -533,7 +533,7 @@ def test_advice_names_no_setting_that_an_algorithm_does_not_have() -> None:
             told.add(finding.name)
             words = {word for word in re.findall(r"\w+", finding.advice) if "_" in word} & anyones
             named = {*words, *re.findall(r"config\.(\w+)", finding.advice)}
-            # Evolution and tables report no such losses as these columns hold, and data has no lag.
+            # Evolution and tabular algorithms do not report the losses in these columns, and recorded data has no lag.
             is_reported = "lr" in own and not (finding.name == "stale experience" and "input" in own)
             assert finding.advice or not is_reported, (algorithm, finding.name)
             assert named <= own, (algorithm, finding.name, named - own)

@@ -24,7 +24,7 @@ def trial(columns: dict[str, float]) -> TrialResult:
 
 
 def of_kinds(greedy: float, greedy_steps: float, sampled: float, sampled_steps: float) -> list[Finding]:
-    """Returns what is found in a trial that is judged by greedy actions, whose intervals do not overlap."""
+    """Returns the findings for a trial that is judged by greedy actions, whose intervals do not overlap."""
     columns = {"evaluation/episode_return_mean": greedy, "evaluation/episode_len_mean": greedy_steps}
     columns |= {"evaluation/sampled/episode_return_mean": sampled, "evaluation/sampled/episode_len_mean": sampled_steps}
     told = trial({**columns, "evaluation/sampled/episode_return_gap": 1.0 if sampled > greedy else -1.0})
@@ -41,7 +41,7 @@ def test_greedy_actions_loop_if_their_episodes_return_less_and_are_longer() -> N
 
 
 def elsewhere(evaluated: float, env: Any, end: float = 220.0) -> list[Finding]:
-    """Returns what is found in a trial that returned 220 in training, where a random policy gets 20, and 10 there."""
+    """Returns the findings for a training return of 220; a random policy returns 20 there, and 10 in the other env."""
     columns = {"episode_return_mean": end, "evaluation/episode_return_mean": evaluated}
     spec = {"env": {"id": "CartPole-v1", "kwargs": {}}, "evaluation": {"env": env}}
     there = EvaluationResult([5.0, 15.0], [5, 15])
@@ -54,4 +54,4 @@ def test_evaluations_in_another_env_are_found_if_less_than_half_of_the_gain_is_l
     assert "kwargs" in finding.found
     assert elsewhere(110.0, other) == []
     assert elsewhere(109.0, None) == elsewhere(109.0, {"id": "CartPole-v1", "kwargs": {}}) == []
-    assert elsewhere(10.0, other, end=25.0) == []  # it has learned nothing that could be lost
+    assert elsewhere(10.0, other, end=25.0) == []  # it has learned nothing that it could lose

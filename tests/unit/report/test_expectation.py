@@ -1,4 +1,4 @@
-"""What a spec expects, read off the results."""
+"""A spec's expectations, checked in the results."""
 
 from __future__ import annotations
 

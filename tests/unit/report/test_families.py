@@ -1,4 +1,4 @@
-"""A population's history as it is drawn."""
+"""A population's history for drawings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_ancestors_of_the_best_member_are_its_weights_history(make_populatio
     assert family.members[family.best or 0] == "001-population=0-member=1"
     assert family.copies == 2
     course = [(s.member, s.generation, s.start, s.stop, s.params["lr"]) for s in ancestors(family)]
-    # It took over member 2's weights at 400 env steps, and member 2 those of member 0 at 200.
+    # It copied member 2's weights at 400 env steps; member 2 had copied member 0's at 200.
     assert course == [(0, 0, 0, 200, 0.1), (2, 1, 200, 400, 0.12), (1, 2, 400, 600, 0.5)]
 
 

@@ -1,4 +1,4 @@
-"""How much of the differences goes with each parameter."""
+"""How much of the differences each parameter explains."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_chance_rarely_stands_out() -> None:
             for _ in range(60)
         )
     ]
-    assert np.mean(told) < 0.12  # 0.05 is meant
+    assert np.mean(told) < 0.12  # the nominal rate is 0.05
 
 
 def test_choices_and_the_points_of_a_grid_are_bins_of_their_own(wording) -> None:

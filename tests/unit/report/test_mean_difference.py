@@ -1,4 +1,4 @@
-"""The interval of a difference between few scores: how often it is wrong, and what it finds."""
+"""The interval of a difference between few scores: how often it is wrong, and what it detects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_interval_is_welch_s() -> None:
 
 def test_the_degrees_of_freedom_of_sides_that_vary_alike_add_up() -> None:
     sides = [[0.0, 1.0, 2.0]] * 2
-    half = t_quantile(8) * math.sqrt(4 / 3) / 2  # four sides of two degrees each, over two strata
+    half = t_quantile(8) * math.sqrt(4 / 3) / 2  # four sides with two degrees of freedom each, over two strata
     assert mean_difference(sides, sides).high == pytest.approx(half)
 
 

@@ -1,4 +1,4 @@
-"""The page: all of its data inside it, nothing that can break out of it, nothing that is fetched."""
+"""The page contains all of its data, escapes it safely, and fetches nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves in a file."""
+"""Curves in image files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def drawn_picture(output: Path, curves: list[Curve]) -> str:
 
 
 def comments(svg: str) -> list[str]:
-    """Returns the texts that are drawn, which Matplotlib repeats in comments."""
+    """Returns the drawn texts, which Matplotlib repeats in comments."""
     return re.findall(r"<!-- (.*?) -->", svg)
 
 

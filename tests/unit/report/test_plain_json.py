@@ -1,4 +1,4 @@
-"""Data as JSON can hold it."""
+"""Data in a form that JSON can hold."""
 
 from __future__ import annotations
 

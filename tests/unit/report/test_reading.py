@@ -1,4 +1,4 @@
-"""Runs in every state can be read, and what cannot is told."""
+"""Runs in every state can be read, and unreadable parts are reported."""
 
 from __future__ import annotations
 

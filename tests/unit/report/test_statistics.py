@@ -1,4 +1,4 @@
-"""Averages, intervals and tests of few seeds, held to rliable's numbers, to brute force and to tables."""
+"""Averages, intervals and tests for few seeds, compared with rliable, brute force and published tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is, in numbers and words."""
+"""Summaries of runs, in numbers and words."""
 
 from __future__ import annotations
 

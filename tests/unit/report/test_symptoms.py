@@ -25,7 +25,7 @@ BOX = Box(-1, 1, (2,))
 
 
 def written(folder: Path, rewards: list[list[float]], terminated: list[bool], actions: float = 1.0) -> Path:
-    """Writes a data set of random observations and of random actions within a bound; NaN is paid as the action."""
+    """Writes a data set of random observations and random actions within a bound; NaN rewards become the action."""
     random = np.random.default_rng(0)
     with SetWriter(folder, BOX, BOX) as writer:
         for own, ends in zip(rewards, terminated, strict=True):
@@ -46,7 +46,7 @@ def written(folder: Path, rewards: list[list[float]], terminated: list[bool], ac
 
 def test_returns_of_truncated_episodes_go_on_with_their_mean_reward(tmp_path: Path) -> None:
     data = DataSet(written(tmp_path / "data", [[1.0, 2.0], [1.0, 3.0]], [True, False]))
-    # The second one goes on with 2 a step, which are worth 2 / (1 - 0.5) = 4 after its end.
+    # The second episode continues with 2 per step, so it is worth 2 / (1 - 0.5) = 4 after its end.
     np.testing.assert_allclose(continued_returns(data, 0.5, UNSCALED), [2.0, 2.0, 1 + 0.5 * (3 + 0.5 * 4), 3 + 0.5 * 4])
     np.testing.assert_allclose(continued_returns(data, 1.0, UNSCALED), [3.0, 2.0, 4.0, 3.0])
     config = {"input": [{"path": str(data.folder)}], "gamma": 0.5, "clip_rewards": None}
@@ -55,7 +55,7 @@ def test_returns_of_truncated_episodes_go_on_with_their_mean_reward(tmp_path: Pa
 
 
 def symptoms_of(folder: Path, algorithm: str, data: Path, **config: Any) -> list[str]:
-    """Learns from data, and returns the names of what is found."""
+    """Learns from data, and returns the names of the findings."""
     small = {"model": {"hiddens": [8]}, "sgd_steps_per_iteration": 20, "minibatch_size": 16, "input": str(data)}
     spec = {"algorithm": algorithm, "config": {**small, **config}, "stop": {"sgd_steps": 200}}
     rlrun.run({"patient": spec}, runs_dir=folder, executor="local")
@@ -79,7 +79,7 @@ def test_a_policy_that_leaves_the_recorded_actions_is_found(tmp_path: Path, word
     found = symptoms_of(tmp_path, "td3_bc", data, value_weight=1000.0, lr=1e-2)
     assert "actions outside the data" in found
     (trial,) = RunDirectory.open(tmp_path / "patient").results()
-    assert next_steps([trial])[1] == wording("20")  # there is none in the run
+    assert next_steps([trial])[1] == wording("20")  # the run has no env, so the command asks for one
     told = CliRunner().invoke(cli, ["diagnose", "patient", "--runs-dir", str(tmp_path)]).output
     assert told == wording("td3_bc")
     listed = CliRunner().invoke(cli, ["runs", "--runs-dir", str(tmp_path)]).output.split("\n")
@@ -91,7 +91,7 @@ def test_a_policy_that_leaves_the_recorded_actions_is_found(tmp_path: Path, word
     [
         ({"learner/critics/q_mean": [1.0, 9.0, 9.0, 9.0]}, ["values above the data's returns"]),
         ({"learner/critics/q_mean": [0.0, 7.0, 7.5, 8.0]}, []),  # as large as the best of the data
-        ({"learner/critics/q_mean": [99.0, 50.0, 30.0, 20.0]}, []),  # and still falls
+        ({"learner/critics/q_mean": [99.0, 50.0, 30.0, 20.0]}, []),  # and they still fall
         ({"learner/actor/outside": [0.0, 0.4, 0.6]}, ["actions outside the data"]),
         ({"learner/actor/clipped": [0.0, 0.1, 0.6]}, ["saturated weights"]),
         ({"clipped": [0.0, 0.1, 0.6]}, ["saturated weights"]),

@@ -1,4 +1,4 @@
-"""Timeline and history of a run: when trials were trained, what was best after how many."""
+"""Timeline and history of a run: when trials were trained, and the best result after each number of trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation site: all pages are in it, in the order of the guides; its tables and pictures are the code's."""
+"""The documentation site has all pages in the order of the guides; its tables and pictures match the code."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_keywords_lead_to_pages_that_there_are_and_each_to_one(places: Places) -
     ],
 )
 def test_what_many_search_for_is_a_keyword_of_the_guide(query: str, page: str) -> None:
-    """An entry of the index that equals the query is Sphinx's first hit."""
+    """If an index entry equals the query, Sphinx lists it first."""
     keywords = yaml.safe_load(KEYWORDS.read_text())
     assert query in [word.lower() for word in keywords[page]]
 
@@ -319,7 +319,7 @@ def test_names_of_functions_have_thin_spaces() -> None:
 
 
 def test_code_of_pages_has_at_most_88_columns(written: dict[str, Page]) -> None:
-    """Output of programs, in blocks of the languages console and output, is as wide as they print it."""
+    """Blocks of the languages console and output are exempt: output is as wide as programs print it."""
     pages = [*written.values(), *command_pages(written).values()]
     blocks = [
         (page.name, language, code)

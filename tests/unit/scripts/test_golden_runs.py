@@ -1,4 +1,4 @@
-"""The script that compares two revisions: what counts as a difference, and that its runs are specs of today."""
+"""The script that compares two revisions: what counts as a difference, and that its runs are valid specs."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_small_set_trains_every_algorithm_and_all_runs_are_specs_that_can_be
     monkeypatch.chdir(ROOT)  # the runs name files of the repository
     small, full = golden.chosen_runs("small", None), golden.chosen_runs("full", None)
     trained = {part["algorithm"] for entry in small.values() for part in golden.learning_parts(entry)}
-    # value_iteration neither steps an env nor descends gradients; distill needs a teacher that was trained before.
+    # value_iteration takes neither env steps nor gradient steps; distill needs a teacher that was trained before.
     assert trained == set(BUILT_IN) - {"value_iteration", "distill"}
     assert set(small) < set(full)
     entries = {name: golden.entry_here(spec) for name, spec in full.items()}

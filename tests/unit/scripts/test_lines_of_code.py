@@ -1,4 +1,4 @@
-"""Counting of own lines: imports followed, what counts as shared, and the page next to the code."""
+"""Counts of an algorithm's own lines: followed imports, shared code, and the page that shows the counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that plants mistakes: each entry still fits the code, and what pytest and gates say is read right."""
+"""The script that plants mistakes: each entry still fits the code, and output of pytest and gates is read correctly."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from scripts import results, results_paired
 
 
 class PaysItsStart(gymnasium.Env[Any, Any]):
-    """Starts at a random number and pays it, for two steps."""
+    """Starts at a random number, and pays that number in each of two steps."""
 
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -83,7 +83,7 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     assert wording("100.0") in page.splitlines()
     assert (tmp_path / "b.yaml").read_text() == wording("episode_return_mean", "regression_floor", "90")
     assert (tmp_path / "a.yaml").read_text() == wording("episode_return_mean", "regression_floor", "90")
-    assert results.key_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
+    assert results.key_of(tmp_path / "a.yaml") == before  # a published floor requires no new run
 
 
 def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
@@ -128,7 +128,7 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
     before = results.read_records()
     monkeypatch.setattr(results, "described_commit", lambda: "c2")
 
-    (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")  # and no number with it
+    (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")  # changes the code, but no number
     assert results.recorded(spec, results.key_of(spec)) == []
     assert results.train([spec], seeds=2) == 0
     key = results.key_of(spec)
@@ -137,7 +137,7 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
         found["seed"]: found["value"] for found in before
     }
 
-    lines = [{**found, "value": found["value"] + 1.0} for found in before]  # as another code made them
+    lines = [{**found, "value": found["value"] + 1.0} for found in before]  # as if different code had produced them
     (tmp_path / "learning.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
     assert results.train([spec], seeds=2) == 0
     assert [found["commit"] for found in results.recorded(spec, key)] == ["c2", "c2"]
@@ -205,7 +205,7 @@ def test_pairs_that_are_not_measured_and_algorithms_that_only_rlrun_has_are_in_t
 def test_a_published_figure_is_next_to_what_its_spec_reached_with_whether_intervals_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Student's t of 9 degrees of freedom is 2.262 at 97.5%: the mean of 10 seeds is 100 [92.85, 107.15]."""
+    """Student's t with 9 degrees of freedom is 2.262 at 97.5%: the mean of 10 seeds is 100 [92.85, 107.15]."""
     monkeypatch.setattr(results, "ROOT", tmp_path)
     (tmp_path / "a.yaml").write_text("a: {env: Ant-v5}\n")
     figure = {"spec": "a.yaml", "env_steps": 1_000, "source": "S", "env": "Ant-v3", "mean": 100, "std": 10, "seeds": 10}
@@ -259,7 +259,7 @@ def test_pairs_of_default_settings_name_an_algorithm_and_nothing_else() -> None:
 
 
 def test_both_sides_of_a_pair_are_evaluated_from_the_same_start_states() -> None:
-    """Envs are seeded once, 7 + i for the i-th of 8; 2 of the 10 episodes are the second ones of the last two envs."""
+    """The i-th of 8 envs is seeded once, with 7 + i; 2 of the 10 episodes are the second ones of the last two envs."""
     env = "rlrun-tests/PaysItsStart-v0"
     (experiment,) = parse_experiments({"own": {"algorithm": "pg", "env": env, "stop": {"env_steps": 10}}}, [])
     draws = [np.random.Generator(np.random.PCG64(7 + index)) for index in range(8)]

@@ -1,4 +1,4 @@
-"""The job scripts for Slurm are valid, as far as a machine without Slurm can tell, and the lab says what it lacks."""
+"""The Slurm job scripts are valid, as far as a machine without Slurm can tell, and the lab says what it lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels are those that the processor has all instructions of; others are left out by name."""
+"""Only kernels whose instructions the processor supports are used; others are named and left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contextual bandits: rewards and regret by hand, problems that stay, change or are drawn anew."""
+"""Contextual bandits: rewards and regret by hand; problems that stay, change or are redrawn."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Board games are over exactly at a win or a full board, by an oracle that knows nothing of how they look for it."""
+"""Board games are over exactly at a win or a full board, according to an independent oracle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAMES = [(TicTacToe, 3), (ConnectFour, 4)]
 
 
 def has_line(pieces: Any, length: int) -> bool:
-    """Looks for lines by shifting bits: a row of the board is a byte, whose last bits are empty."""
+    """Finds lines by shifting bits: a row of the board is a byte whose last bits are empty."""
     bits = int.from_bytes(np.packbits(pieces.astype(np.bool_), axis=1).tobytes(), "big")
     for shift in (1, 8, 7, 9):
         line = bits
@@ -45,7 +45,7 @@ def test_a_thousand_random_games_end_exactly_at_a_win_or_a_full_board_and_their_
             for agent, reward in step.rewards.items():
                 returns[agent] += reward
             seen = step.observations[other]["observation"]
-            assert (seen[..., 0] == before[..., 1]).all()  # what is mine is the other's to the other
+            assert (seen[..., 0] == before[..., 1]).all()  # one player's pieces are the opponent's in the other's view
             assert seen[..., 1].sum() == before[..., 0].sum() + 1
             wins, is_full = has_line(seen[..., 1], length), bool(seen.sum(-1).all())
             assert step.ended == (wins or is_full)
@@ -56,12 +56,12 @@ def test_a_thousand_random_games_end_exactly_at_a_win_or_a_full_board_and_their_
                 results[returns[first]] += 1
                 break
             shown, mover, other = step.observations, other, mover
-    assert results[1.0] > results[-1.0] > 100  # who begins has the better chances
+    assert results[1.0] > results[-1.0] > 100  # the first player has better chances
     assert results[0.0] > 0
 
 
 def is_connected(board: Any, player: int) -> bool:
-    """Looks for a way by joining sets of neighbouring cells: from row 0 to the last for 1, from column 0 for 2."""
+    """Finds connections by joining sets of neighboring cells: from row 0 to the last for 1, from column 0 for 2."""
     size = len(board)
     leader = {(row, column): (row, column) for row, column in np.argwhere(board == player).tolist()}
 
@@ -88,7 +88,7 @@ def test_random_games_of_hex_end_exactly_at_a_connection(size: int) -> None:
             mover, player = world.possible_agents[turn % 2], turn % 2 + 1
             ((agent, seen),) = shown.items()
             assert agent == mover
-            mine = board if player == 1 else board.T  # each sees its own sides at the top and the bottom
+            mine = board if player == 1 else board.T  # each sees its own sides at the top and bottom
             assert (seen["observation"] == np.stack([mine == player, mine == 3 - player], -1)).all()
             assert (seen["action_mask"] == (mine == 0).ravel()).all()
             action = int(generator.choice(np.flatnonzero(seen["action_mask"])))
@@ -139,7 +139,7 @@ def test_a_piece_falls_to_the_lowest_empty_cell_and_a_full_column_is_illegal(wor
     world.reset(0)
     for turn in range(6):
         step = world.step({world.possible_agents[turn % 2]: 3})
-        mover_plane = 1  # of what was just put, to the other player
+        mover_plane = 1  # the opponent's pieces, as the next player sees them
         assert step.observations[world.possible_agents[1 - turn % 2]]["observation"][5 - turn, 3, mover_plane] == 1
     assert step.observations["red"]["action_mask"].tolist() == [1, 1, 1, 0, 1, 1, 1]
     with wording.raised(ValueError):

@@ -17,7 +17,7 @@ def balancing(observation: Any) -> int:
 
 
 def cartpoles_begun_as_resets_of_one(seed: int, count: int) -> list[Any]:
-    """Returns single CartPoles, the n-th of which is at the state of the n-th reset after the seed."""
+    """Returns single CartPoles; the n-th is in the state of the n-th reset after the seed."""
     source = gymnasium.make("CartPole-v1")
     singles = []
     for number in range(count):
@@ -40,7 +40,7 @@ def test_every_pole_is_gymnasiums_cartpole_until_it_falls(seed: int) -> None:
     while living:
         assert not ended
         assert set(shown) == living
-        actions = {  # pole_0 is balanced until it is truncated, the others fall
+        actions = {  # pole_0 is balanced until it is truncated; the others fall
             agent: balancing(shown[agent]) if agent == "pole_0" else int(generator.integers(2))
             for agent in sorted(living)
         }

@@ -1,4 +1,4 @@
-"""The books of births, deaths and meals balance exactly, whatever the agents do."""
+"""The counts of births, deaths and meals add up exactly, whatever the agents do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlrun.toys.scripted_players import GreedyForager
 
 
 def play(world: Foraging, seed: int, *, greedy: bool) -> dict[str, float]:
-    """Plays an episode, balances its books, and returns the return of each forager."""
+    """Plays an episode, checks its counts, and returns the return of each forager."""
     generator, forager = np.random.default_rng(seed), GreedyForager(seed)
     shown = dict(world.reset(seed))
     returns = dict.fromkeys(shown, 0.0)
@@ -189,4 +189,4 @@ def test_two_policies_have_a_slot_for_whoever_is_born() -> None:
         ended += int(rows.ended.sum())
         assert begun - over == int(prey.living.sum())
     assert ended >= 4
-    assert begun > 16 + 8 * ended  # more than begin the episodes
+    assert begun > 16 + 8 * ended  # more than at the starts of episodes

@@ -77,7 +77,7 @@ def test_goal_functions_that_are_not_of_single_rows_are_told_and_those_that_rais
 
 
 def goal_of(env: PointGoals, seed: int) -> np.ndarray:
-    """Finds the goal by the costs of three places."""
+    """Finds the goal from the costs at three places."""
     costs = []
     for way in ((0.0, 0.0), (SPEED, 0.0), (0.0, SPEED)):
         env.reset(seed=seed)

@@ -1,4 +1,4 @@
-"""The masked worlds pay what their docstrings say, and take no forbidden action."""
+"""The masked worlds pay what their docstrings say, and refuse forbidden actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds of entities and images: what they show says which action is right, and they are Gymnasium envs."""
+"""Worlds of entities and images are Gymnasium envs, and their observations determine the right action."""
 
 from __future__ import annotations
 

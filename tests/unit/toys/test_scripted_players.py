@@ -16,7 +16,7 @@ Player = Callable[[Any], int]
 
 
 def play(world: BoardGame, players: tuple[Player, Player]) -> float:
-    """Returns what the first player is paid in a game."""
+    """Returns the first player's reward in a game."""
     shown = world.reset(0)
     while True:
         ((agent, seen),) = shown.items()
@@ -27,13 +27,13 @@ def play(world: BoardGame, players: tuple[Player, Player]) -> float:
 
 
 def points(world: BoardGame, player: Player, other: Player, games: int) -> list[float]:
-    """Returns what a player is paid in so many games on each side."""
+    """Returns a player's rewards in a number of games on each side."""
     as_first = [play(world, (player, other)) for _ in range(games)]
     return as_first + [-play(world, (other, player)) for _ in range(games)]
 
 
 def shown(pieces: list[str], *, falls: bool = False) -> dict[str, Any]:
-    """Returns what a player sees whose pieces are o, beside the other's x."""
+    """Returns the observation of a player whose pieces are o; the other player's are x."""
     board = np.array([list(row) for row in pieces])
     planes = np.stack([board == "o", board == "x"], -1).astype(np.float32)
     return {"observation": planes, "action_mask": (board[0] == "." if falls else board.ravel() == ".").astype(np.int8)}
@@ -71,7 +71,7 @@ LINES = ["012", "345", "678", "036", "147", "258", "048", "246"]
 
 
 def brute_force(board: list[int], player: int) -> int:
-    """Returns the value of a position of tic-tac-toe to the player whose turn it is."""
+    """Returns the value of a tic-tac-toe position for the player to move."""
     if has_won(board, -player):
         return -1
     values = []
@@ -133,7 +133,7 @@ def test_a_one_ply_player_blocks_if_it_must_in_every_direction() -> None:
     diagonal = [*EMPTY, ".......", "..xo...", ".xox...", "xoox..."]
     assert player(connect_four(diagonal)) == 3
     assert player(connect_four([row[::-1] for row in diagonal])) == 3
-    assert player(shown(["....", "xx.x", "o...", "o..."])) == 6  # of Hex: the other connects left and right
+    assert player(shown(["....", "xx.x", "o...", "o..."])) == 6  # Hex: the other player connects left and right
 
 
 def test_a_one_ply_player_beats_a_random_one() -> None:
@@ -142,7 +142,7 @@ def test_a_one_ply_player_beats_a_random_one() -> None:
 
 def test_tree_search_is_better_with_more_simulations() -> None:
     replies = [TreeSearch(seed, 1000)(shown(["x..", "...", "..."])) for seed in range(2)]
-    assert replies == [4, 4]  # any other one loses
+    assert replies == [4, 4]  # any other reply loses
     assert sum(points(ConnectFour(), TreeSearch(0, 100), TreeSearch(1, 4), 2)) >= 3.0
 
 

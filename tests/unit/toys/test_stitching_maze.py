@@ -28,7 +28,7 @@ def test_no_recorded_episode_that_passes_the_crossing_reaches_the_goal() -> None
     moves = [episode.actions[np.flatnonzero(episode.obs[:-1] == CROSSING)] for episode in crossed]
     counts = np.bincount(np.concatenate(moves), minlength=4)
     assert counts.argmax() == 1  # imitation passes the crossing by
-    assert counts[2] > 30  # that the maze goes on there is recorded
+    assert counts[2] > 30  # the data shows that the maze continues there
 
 
 def test_recorded_episodes_are_those_of_the_env() -> None:

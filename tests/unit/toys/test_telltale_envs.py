@@ -1,4 +1,4 @@
-"""The envs in which mistakes show pay what their docstrings say, and the mistaken policy gets less."""
+"""Envs that expose mistakes pay what their docstrings say, and the mistaken policy gets less."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_each_slot_moves_as_gymnasiums_env_does(make: Callable[..., TensorToy], 
     over = np.zeros(SLOTS, bool)
     for _ in range(200):
         before = env.state()["state"].numpy()
-        discrete = env_id == "CartPole-v1"  # otherwise of float64, as float32 would round Gymnasium's rewards
+        discrete = env_id == "CartPole-v1"  # otherwise, actions are float64: float32 would round Gymnasium's rewards
         actions: Any = draws.integers(0, 2, SLOTS) if discrete else draws.uniform(-2, 2, (SLOTS, 1))
         step = env.step(torch.from_numpy(actions))
         assert step.finals is not None

@@ -142,7 +142,7 @@ def test_who_is_struck_dead_leaves_food_and_water_to_the_striker() -> None:
     looted = 0.0
     for _ in range(25):
         shown = world.step(actions(world, generator))
-        # No meal and drink gains more than one of each; what is more was loot.
+        # A meal and a drink gain at most one of each, so anything more was loot.
         looted += float(np.maximum(of_both(shown, "rewards") - 2.0, 0.0).sum())
     assert looted > 0.0
 
@@ -201,7 +201,7 @@ def test_an_agent_is_shown_its_nearest_living_agents_by_distance() -> None:
         pairs = (mask[..., 1:] > 0) & (np.diff(distances, axis=-1) < 0)
         assert not pairs.any()
         assert not mask[~of_both(shown, "acts")].any()
-        assert (entities[mask > 0][:, 3] > 0).all()  # none of them is without health
+        assert (entities[mask > 0][:, 3] > 0).all()  # all of them have health
         assert not entities[mask == 0].any()
 
 

@@ -49,7 +49,7 @@ def test_a_dialogue_of_questions_and_a_right_guess_is_rewarded_by_one_less_the_c
 
 
 def test_a_guess_pays_the_chance_that_it_is_right_by_the_answers_whether_or_not_it_is() -> None:
-    asked = [*question("alive"), *question("big")]  # the alive and small: dog, cat, owl, eagle, trout
+    asked = [*question("alive"), *question("big")]  # alive and small: dog, cat, owl, eagle, trout
 
     def paid(item: str, guess: str) -> float:
         env = of_item(item, pays_chance=True)

@@ -1,4 +1,4 @@
-"""DDPG, TD3 and SAC: their losses by hand on networks of one layer, and their learners."""
+"""DDPG, TD3 and SAC: their losses computed by hand on one-layer networks, and their learners."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ def factory_of(learning, update_executor="eager"):
 
 
 def batch_with_an_invalid_row(learning, rows=ROWS, seed=0):
-    """A minibatch with one invalid row, as the learner would get it."""
+    """A minibatch with one invalid row, in the form that the learner gets."""
     rng = np.random.default_rng(seed)
     factory = factory_of(learning)
     learner, (observations, actions) = factory(), factory.spaces
@@ -58,7 +58,7 @@ def batch_with_an_invalid_row(learning, rows=ROWS, seed=0):
 
 
 def networks(learner, seed):
-    """Networks and target networks with parameters of their own, as torch and as NumPy arrays by name."""
+    """Networks and target networks with random parameters, as torch tensors and as NumPy arrays by name."""
     generator = torch.Generator().manual_seed(seed)
     flat, target = (torch.randn(learner.policy.parameters.size, generator=generator) for _ in range(2))
     table = learner.policy.parameters
@@ -202,7 +202,7 @@ def test_large_target_noise_is_clipped_before_and_after_it_is_added():
 
 
 def by_hand(named, observations, noise):
-    """Squashed actions and their log-densities by the formula that is unstable, which is good enough here."""
+    """Squashed actions and their log-densities, by the unstable formula, which is good enough here."""
     means, log_stds = np.split(layer(named, "actor", observations).astype(np.float64), 2, -1)
     log_stds = np.clip(log_stds, -20, 2)
     drawn = means + np.exp(log_stds) * noise

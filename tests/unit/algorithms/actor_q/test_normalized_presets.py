@@ -74,7 +74,7 @@ def outputs_of(algorithm: Any) -> tuple[SquashedNetworks, Policy]:
 
 
 def logits_by_hand(x: Doubles, views: Any, critic: str) -> Doubles:
-    """Outputs of a critic of one hidden layer in float64, by the batch statistics of all rows."""
+    """Outputs of a critic with one hidden layer in float64, with the batch statistics of all rows."""
     own = {name: view.detach().double().numpy() for name, view in views.items() if name.startswith(critic)}
 
     def normal(x: Doubles, name: str) -> Doubles:
@@ -107,7 +107,7 @@ def test_the_critics_of_xqc_learn_the_lower_target_distribution_of_a_joint_pass_
     outputs, policy = outputs_of(algorithm)
     batch, support = minibatch(), np.linspace(-2, 2, 5)
     with torch.no_grad():
-        actions, log_probs = outputs.sample(batch["next_obs"], batch["next_noise"])  # by running statistics
+        actions, log_probs = outputs.sample(batch["next_obs"], batch["next_noise"])  # with running statistics
     pairs = ("obs", batch["actions"]), ("next_obs", actions)
     rows = torch.cat([torch.cat([batch[seen], own], -1)[:, 0] for seen, own in pairs]).double().numpy()
     networks = outputs.networks
@@ -130,7 +130,7 @@ def test_the_critics_of_xqc_learn_the_lower_target_distribution_of_a_joint_pass_
     assert loss.total.item() == pytest.approx(total, rel=1e-4)
     assert loss.priorities is not None
     np.testing.assert_allclose(loss.priorities[1:], distances[1:], rtol=1e-3)
-    # Running statistics are the online critics', moved once.
+    # The running statistics of the online critics move once.
     assert set(loss.assign) == set(algorithm.objectives(policy)[0].assigns)
     mean = networks.views["critics.1.trunk.0.input_norm.mean"]
     expected = mean + 0.01 * (torch.from_numpy(rows.mean(0)).float() - mean)
@@ -162,7 +162,7 @@ def test_the_actor_of_flashsac_normalizes_recorded_and_next_observations_togethe
     drawn = means + stds * noise
     log_probs = (-0.5 * (noise**2 + math.log(2 * math.pi)) - np.log(stds) + 2 * np.log(np.cosh(drawn))).sum(-1)
     actions = torch.from_numpy(np.tanh(drawn)[:, None]).float()
-    logits = outputs.networks.critic_outputs(batch["obs"], actions)  # by running statistics
+    logits = outputs.networks.critic_outputs(batch["obs"], actions)  # with running statistics
     values = (softmax(logits[:, :, 0].double().numpy()) @ np.linspace(-5, 5, 5)).min(0)
     expected = (outputs.log_alpha.exp().item() * log_probs - values)[1:].mean()
     loss = algorithm.actor_loss(outputs, batch, {})

@@ -1,4 +1,4 @@
-"""Actor-critics from outside: their number of critics, critics of other outputs, and further networks."""
+"""Custom actor-critics: their number of critics, critics with other outputs, and additional networks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CautiousConfig(SACConfig):
 
 
 class Cautious(SAC):
-    """SAC with the least of three critics, and a state-value network that learns their least value by expectiles."""
+    """SAC with the minimum of three critics, and a state-value network that learns an expectile of this minimum."""
 
     Config = CautiousConfig
     learner_metrics = (

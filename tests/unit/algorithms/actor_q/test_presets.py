@@ -1,4 +1,4 @@
-"""SAC's presets: quantile critics by hand, and what each preset changes of SAC."""
+"""SAC's presets: quantile critics by hand, and what each preset changes in SAC."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def quantile_losses(quantiles: NDArray[Any], targets: NDArray[Any]) -> float:
 
 def test_targets_leave_out_the_largest_quantiles_of_all_critics_together() -> None:
     quantiles = torch.tensor([[7.0, 9.0, 8.0], [1.0, 3.0, 2.0]]).view(2, 1, 1, 3)
-    # Of each critic alone they would leave out 9 and 3.
+    # Truncating each critic alone would leave out 9 and 3.
     assert truncated_mixture(quantiles, 1).flatten().tolist() == [1, 2, 3, 7]
     assert truncated_mixture(quantiles, 2).flatten().tolist() == [1, 2]
     assert truncated_mixture(quantiles, 0).shape == (6, 1, 1)
@@ -135,11 +135,11 @@ def test_a_unit_that_is_dropped_has_no_effect_and_the_others_count_for_it() -> N
     ones = torch.ones(ROWS, 1, 2 * 2 * 10)
     torch.testing.assert_close(with_units(outputs, ones).values_of(batch), plain)
     none = with_units(outputs, ones * 0).networks
-    # Without any unit the normalised hidden layers are their shifts, whatever the action is.
+    # Without any units, the normalized hidden layers are equal to their shifts, whatever the action is.
     values = none.values(batch["obs"], batch["actions"])
     torch.testing.assert_close(values, values[:, :1].expand_as(values))
     half = ones.clone()
-    half[..., 20:] = 0  # those of the target critics
+    half[..., 20:] = 0  # the units of the target critics
     torch.testing.assert_close(with_units(outputs, half).values_of(batch), plain)
     target = with_units(outputs, half).networks.target_values(batch["obs"], batch["actions"])
     torch.testing.assert_close(target, target[:, :1].expand_as(target))
@@ -158,7 +158,7 @@ def test_losses_alone_drop_units_at_the_rate_that_is_set_and_critics_and_targets
     assert (kept[..., :200] != kept[..., 200:]).any()
     views = policy.parameters.views(policy.parameters.gather(policy.module))
     without = policy.outputs(views, SampleBatch()).networks
-    assert without.kept is None  # such as in evaluations and initial priorities
+    assert without.kept is None  # as in evaluations and initial priorities
     assert "kept_units" not in SAC(model={"hiddens": [4]}).policy(SPACES, 0).draws(np.random.default_rng(0), 5, 1)
 
 
@@ -209,7 +209,7 @@ def test_values_and_targets_of_crossq_share_the_statistics_of_one_pass() -> None
     outputs: SquashedNetworks = policy.outputs(policy.parameters.views(flat.requires_grad_()), SampleBatch())
     batch, networks = minibatch(), outputs.networks
     with torch.no_grad():
-        actions, log_probs = outputs.sample(batch["next_obs"], batch["next_noise"])  # by running statistics
+        actions, log_probs = outputs.sample(batch["next_obs"], batch["next_noise"])  # with running statistics
     inputs = torch.cat(
         [torch.cat([batch[a], b], -1)[:, 0] for a, b in (("obs", batch["actions"]), ("next_obs", actions))]
     )
@@ -349,8 +349,8 @@ def test_networks_and_optimizers_begin_again_at_intervals_and_the_replay_stays(t
         assert all(not part.any() for part in state.values())
         np.testing.assert_array_equal(learner.target(), again)
         moved = (again != first).mean()
-        assert moved > 0.9  # other first weights; a bias or the temperature may be the same
-        assert learner.policy.parameters.named(again)["log_alpha"] == 0.0  # the first temperature, 1
+        assert moved > 0.9  # different initial weights; a bias or the temperature may be the same
+        assert learner.policy.parameters.named(again)["log_alpha"] == 0.0  # the initial temperature, 1
         training.save(tmp_path / "checkpoint")
         for _ in range(2):
             training.step()

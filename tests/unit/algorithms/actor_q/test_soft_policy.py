@@ -42,7 +42,7 @@ def torch_outputs(policy, observations):
 
 
 def log_densities_at(actions, mean, log_std):
-    """Log-densities that squashing gives to actions, by way of the noise that leads to them."""
+    """Log-densities of squashed actions, computed from the noise that leads to them."""
     actions = torch.as_tensor(actions, dtype=torch.float64)
     noise = (actions.atanh() - mean) / math.exp(log_std)
     outputs = torch.tensor([mean, log_std], dtype=torch.float64).expand(len(actions), 2)

@@ -1,4 +1,4 @@
-"""AlphaZero: its loss by hand, its resume bit for bit, and what it refuses."""
+"""AlphaZero: its loss by hand, bit-exact resumes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_ranked_returns_hold_games_against_a_percentile_of_the_newest_and_resume
         first.save(tmp_path / "checkpoint")
         expected = [numbers(first.step()) for _ in range(2)]
         bar = expected[-1]["policies/default/ranked/bar"]
-        assert bar == first.running.trainee.filters.moments[BAR].mean > 5  # every pole stands some steps
+        assert bar == first.running.trainee.filters.moments[BAR].mean > 5  # every pole stands for some steps
         first.acting.search(4)
         assert first.evaluate(2).mean > 5
     with Training.restore(tmp_path / "checkpoint", trust=True) as again:
@@ -110,7 +110,7 @@ def test_new_weights_play_only_once_the_gate_has_accepted_them() -> None:
         version = results[-1]["policies/default/gate/accepted"]
         sendings = never.running.trainee.workers.sendings
     assert 0 <= version <= 2
-    assert sendings == 2 + version  # at the start, the first ones, and those accepted
+    assert sendings == 2 + version  # at the start, the first weights, and each accepted version
     assert 0 <= results[-1]["policies/default/gate/points"] <= 1
 
 

@@ -1,4 +1,4 @@
-"""Matches of two predictions are counted for the first one, whichever side it plays."""
+"""Matches between two predictions are counted for the first one, whichever side it plays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.engine.worlds.random_play import RandomPlay, uniform
 
 
 def wrong(states: States, legal: Flags) -> tuple[Floats, Floats]:
-    """Takes what is bad for it for good, and looks hardly anywhere."""
+    """Mistakes bad moves for good ones, and searches hardly at all."""
     priors, values = RandomPlay(TicTacToeArrays(), 0)(states, legal)
     first = np.zeros_like(priors)
     first[np.arange(len(legal)), legal.argmax(1)] = 1

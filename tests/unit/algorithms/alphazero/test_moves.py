@@ -1,4 +1,4 @@
-"""Moves are drawn by powers of visits, and illegal ones never."""
+"""Moves are drawn in proportion to powers of visits, and illegal moves never."""
 
 from __future__ import annotations
 

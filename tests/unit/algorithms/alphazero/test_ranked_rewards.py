@@ -1,4 +1,4 @@
-"""Returns of one player are won or lost against a bar."""
+"""A single player's returns count as wins or losses against a bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.engine.worlds.random_play import uniform
 
 
 class Counts:
-    """One player counts to 3 by adding 1 or 2, and gets the number that it comes to; some start with 1."""
+    """One player counts to 3 or more by adding 1 or 2, and gets the final number; some games start with 1."""
 
     def __init__(self, seed: int, at: int | None = None) -> None:
         self.number = seed % 2 if at is None else at
@@ -56,7 +56,7 @@ def test_a_return_that_reaches_the_bar_is_a_win_and_else_a_loss() -> None:
 
 def test_a_search_in_a_game_of_one_player_finds_the_way_to_a_return_above_the_bar() -> None:
     ranked = RankedGame(ObjectGame("count", Counts, 2))
-    ranked.bar = 4.0  # from 0 over 2 alone
+    ranked.bar = 4.0  # from 0, it is reached only through 2
     search = BatchedSearch(ranked, lambda states, legal: (uniform(legal), np.zeros(len(states))), SearchSettings())
     search.begin(ranked.first(2))
     search.run(40)
@@ -66,6 +66,6 @@ def test_a_search_in_a_game_of_one_player_finds_the_way_to_a_return_above_the_ba
 def test_a_search_refuses_results_outside_of_minus_one_to_one_and_names_what_ranks_them(wording) -> None:
     game = ObjectGame("count", Counts, 2)
     search = BatchedSearch(game, lambda states, legal: (uniform(legal), np.zeros(len(states))), SearchSettings())
-    search.begin(game.first(2))  # from 0 and 1 games end with 3 or 4
+    search.begin(game.first(2))  # games that begin at 0 or 1 end with 3 or 4
     with wording.raised(EnvironmentUnusable, "config.ranked_returns"):
         search.run(40)

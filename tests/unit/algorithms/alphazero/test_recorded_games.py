@@ -1,4 +1,4 @@
-"""Games of two whose points sum to 0, recorded while policies move at random: no point is lost or counted twice."""
+"""Zero-sum games of two players, recorded with random moves: no point is lost or counted twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PENNIES = {"world": "rlrun.toys:MatrixGame", "kwargs": {"game": "matching_pennie
 
 
 def mover(spaces: Spaces) -> BehaviorPolicy:
-    """Returns what draws each legal action with the same probability."""
+    """Returns a policy that draws all legal actions with equal probability."""
     policy = plain_policy(QPolicy, *spaces, ModelConfig(hiddens=(4,)), seed=0)
     behavior = policy.behavior()
     behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 1.0}))
@@ -36,7 +36,7 @@ def mover(spaces: Spaces) -> BehaviorPolicy:
 
 
 def recorded_games(world: dict[str, Any], games: int) -> list[Recorded]:
-    """Records fragments of games between two policies until so many have ended."""
+    """Records fragments of games between two policies until enough games have ended."""
     config = EnvConfig.parse(world)
     mapping = PolicyMapping(("first", "second"), {"*_0": "first", "x": "first", "red": "first", "*": "second"})
     worlds = make_vector_world(config, WORLDS, EpisodeSeeds(0, 0), mapping, {})

@@ -1,4 +1,4 @@
-"""A replay of rows keeps the newest of them and draws them alike."""
+"""A replay of rows keeps the newest rows and draws them uniformly."""
 
 from __future__ import annotations
 

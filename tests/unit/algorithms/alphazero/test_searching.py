@@ -1,4 +1,4 @@
-"""Acting by a search: what the network says, what the visits say, and rows that nobody has to search."""
+"""Acting with a search: the network's output, the visits, and rows that need no search."""
 
 from __future__ import annotations
 

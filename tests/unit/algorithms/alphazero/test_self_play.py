@@ -1,4 +1,4 @@
-"""Symmetric rows stay true, bars rise with returns, and new weights play once they have won enough."""
+"""Symmetric rows stay valid, bars rise with returns, and new weights play once they have won enough."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def trainee(**parts: Any) -> Any:
 
 
 def minibatch() -> SampleBatch:
-    """Rows of one position with a lone piece, whose visits are where the other pieces are not."""
+    """Rows of one position with a piece of each player, and all visits on one cell."""
     state = GAME.play(GAME.play(GAME.first(1), np.array([1])), np.array([6]))
     seen = GAME.observe(np.repeat(state, 200, axis=0))
     visits = np.zeros((200, 1, 9), np.float32)
-    visits[..., 2] = 1  # beside the first piece, far from the second
+    visits[..., 2] = 1  # next to the first piece, far from the second
     return SampleBatch(
         obs={OBSERVATION: seen[OBSERVATION][:, None], ACTION_MASK: seen[ACTION_MASK][:, None] != 0}, visits=visits
     )
@@ -56,7 +56,7 @@ def test_what_is_drawn_goes_on_from_a_state() -> None:
 
 
 class Sent:
-    """Workers that note what they are sent, and a learner that is one version further each time it is asked."""
+    """Workers that record what they are sent, and a learner whose version grows with each query."""
 
     def __init__(self) -> None:
         self.versions: list[int] = []
@@ -124,7 +124,7 @@ def test_the_bar_is_a_percentile_of_the_newest_returns() -> None:
     nothing = np.full((3, 1), np.nan, np.float32)
     assert set(raised(SampleBatch(returns=nothing, valid=np.ones((3, 1))))) == {"valid"}
     assert trainee.filters.moments == {}
-    for returned in (9.0, 1.0, 2.0, 3.0, 4.0):  # the first one is not among the newest four
+    for returned in (9.0, 1.0, 2.0, 3.0, 4.0):  # the first return is not among the newest four
         raised(SampleBatch(returns=np.array([[np.nan], [returned]], np.float32)))
     assert trainee.filters.moments[BAR].mean == raised.metrics()["ranked/bar"] == 3.25
     again = RaiseBar(trainee, percentile=75, newest=4)

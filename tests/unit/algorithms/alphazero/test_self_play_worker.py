@@ -1,4 +1,4 @@
-"""Self-play delivers the rows of whole games, each with what came of its game for its own mover."""
+"""Self-play delivers the rows of whole games, each with the outcome of its game for the player to move."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def worker(**settings: Any) -> SelfPlayWorker:
 
 
 def one_weights() -> Weights:
-    """Weights of a network that is 0 everywhere."""
+    """Weights of a network whose output is always 0."""
     algorithm = AlphaZero(AlphaZeroConfig.parse(SETTINGS))
     running = assemble(WORLD, Policies.alone(algorithm), 3, lambda message: None, update_executor="eager")
     weights = running.trainee.weights()
@@ -152,11 +152,11 @@ def test_games_of_one_player_are_won_by_a_return_that_reaches_the_bar() -> None:
         ends = np.flatnonzero(np.isfinite(returns))
         assert returns[ends].tolist() == [own.episode_return for own in rollout.agent_episodes["default"]]
         lengths = np.diff(np.append(-1, ends))
-        assert lengths.tolist() == returns[ends].tolist()  # the pole pays its steps
+        assert lengths.tolist() == returns[ends].tolist()  # each step returns 1
         assert batch[OUTCOMES][:, 0].tolist() == np.repeat(np.where(returns[ends] >= 11.5, 1, -1), lengths).tolist()
         begins = batch["obs"][np.append(0, ends[:-1] + 1), 0] if len(ends) else batch["obs"][:0, 0]
         seen += begins[:, 0].tolist()
-    assert len(set(seen)) == len(seen) > 10  # each begins elsewhere
+    assert len(set(seen)) == len(seen) > 10  # each episode begins in a different state
 
 
 def test_games_of_one_player_go_on_exactly_from_where_they_were() -> None:

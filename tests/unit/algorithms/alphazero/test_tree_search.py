@@ -1,4 +1,4 @@
-"""The search against one that is written down in ten lines, against perfect play, and its rules one by one."""
+"""The search compared with a ten-line search and with perfect play, and its rules one by one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def node(game: ArrayGame, predict: Any, state: States) -> Node:
 
 
 def simulate(game: ArrayGame, predict: Any, at: Node, settings: SearchSettings) -> Any:
-    """Returns what a simulation from here on is worth to the mover here."""
+    """Returns the value of a simulation from here, for the player to move."""
     if at.end:
         return at.worth
     first = at.worth - F(settings.first_play_reduction)
@@ -72,7 +72,7 @@ def simulate(game: ArrayGame, predict: Any, at: Node, settings: SearchSettings) 
 
 
 def played(game: ArrayGame, number: int, moves: int, seed: int = 0) -> States:
-    """Returns different positions some random moves from the start, none of which has ended."""
+    """Returns positions after some random moves from the start; none of the games has ended."""
     generator, states = np.random.default_rng(seed), game.first(number)
     for _ in range(moves):
         after = game.play(states, (generator.random((number, game.num_actions)) * game.legal(states)).argmax(1))
@@ -177,11 +177,11 @@ def test_a_root_where_the_game_has_ended_stays_and_is_worth_its_result() -> None
         states = game.play(states, np.array([action, action]))
     search = BatchedSearch(game, hashed, SETTINGS)
     search.begin(states)
-    search.advance(np.array([2, 5]))  # the first one wins
+    search.advance(np.array([2, 5]))  # the first game is won
     assert search.ended.tolist() == [True, False]
     search.run(20, np.random.default_rng(0))
     assert search.visits.sum(1).tolist() == [0, 20]
-    assert search.values[0] == -1  # to who would have moved next
+    assert search.values[0] == -1  # for the player who would have moved next
     before = search.states
     search.advance(np.array([0, 2]))
     assert (search.states[0] == before[0]).all()
@@ -203,12 +203,12 @@ def test_a_move_that_wins_at_once_is_found_by_both_players() -> None:
 
 
 class TwoMovesEach:
-    """A game in which each player moves twice in a row; who takes 1 most often of the four moves made so far wins."""
+    """A game in which each player moves twice in a row; whoever takes 1 more often in the four moves wins."""
 
     num_actions, symmetries = 2, Symmetries.none(1, 2)
 
     def first(self, number: int) -> States:
-        return np.zeros((number, 3), np.int64)  # moves, ones of the first player, ones of the second
+        return np.zeros((number, 3), np.int64)  # moves so far; how often the first and the second player took 1
 
     def legal(self, states: States) -> Flags:
         return np.ones((len(states), 2), np.bool_)
@@ -236,7 +236,7 @@ def test_worth_changes_its_sign_with_the_mover_and_not_with_the_move() -> None:
         assert search.visits[0].argmax() == best
     search.begin(np.array([[2, 2, 0]]))
     search.run(100)
-    assert -0.5 < search.values[0] < 0  # the second player can draw, and most of its moves lose
+    assert -0.5 < search.values[0] < 0  # the second player can draw, but most of its moves lose
 
 
 def test_noise_is_on_the_root_alone_and_only_where_it_is_asked_for() -> None:
@@ -251,7 +251,7 @@ def test_noise_is_on_the_root_alone_and_only_where_it_is_asked_for() -> None:
     assert (seen[2] == seen[3]).all()
     assert not (seen[0] == seen[2]).all()
     assert not (seen[3] == seen[4]).all()
-    assert not (seen[2][0] == seen[2][1]).all()  # games have noise of their own
+    assert not (seen[2][0] == seen[2][1]).all()  # each game has its own noise
 
 
 def test_positions_may_be_python_objects_and_a_position_played_on_leaves_its_original_alone() -> None:
@@ -302,7 +302,7 @@ def test_positions_may_be_python_objects_and_a_position_played_on_leaves_its_ori
 
 @cache
 def value(own: int, other: int) -> int:
-    """What tic-tac-toe is worth to the mover if both play perfectly."""
+    """Value of a tic-tac-toe position for the player to move if both play perfectly."""
     game = TicTacToeArrays()
     state = np.array([[own, other, 1]])
     ended, outcome = game.results(state)
@@ -314,7 +314,7 @@ def value(own: int, other: int) -> int:
 
 
 def perfect(states: States, generator: np.random.Generator) -> Any:
-    """Returns any of the actions that are best if both play perfectly."""
+    """Returns one of the best actions if both play perfectly."""
     game, actions = TicTacToeArrays(), []
     for state, legal in zip(states, game.legal(states), strict=True):
         worth = {a: -value(*game.play(state[None], np.array([a]))[0, :2].tolist()) for a in legal.nonzero()[0].tolist()}

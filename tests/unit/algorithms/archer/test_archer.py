@@ -179,9 +179,9 @@ def test_ratios_of_what_the_present_actor_says_more_often_are_truncated_at_1() -
 def test_the_critics_learn_nothing_from_padding_and_nothing_from_utterances_that_are_cut() -> None:
     batch, other = sequence(), sequence()
     for column in ("actions", "rewards", "logp"):
-        other[column][0, [0, 4, 8]] = [1, 1, 1]  # of the cut utterance, and of rows with final observations
+        other[column][0, [0, 4, 8]] = [1, 1, 1]  # in the cut utterance, and in rows with final observations
     other["obs"]["token"][0, 4] = 1  # after a termination
-    other["actions"][0, 0] = END  # that the utterance ends there is all that counts
+    other["actions"][0, 0] = END  # all that counts is that the utterance ends there
     loss, gradient = Case(batch).losses()
     changed_loss, changed_gradient = Case(other).losses()
     assert changed_loss == pytest.approx(loss)

@@ -1,4 +1,4 @@
-"""Ridge regressions row by row against the normal equations."""
+"""Ridge regressions, updated row by row, compared with the normal equations."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""DAgger: the learner's states are labelled, the expert acts with the probability beta, experts of both kinds."""
+"""DAgger: the learner's states are labeled, the expert acts with the probability beta, experts of both kinds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_expert_labels_every_state_and_acts_in_a_part_beta_of_them(beta: flo
     observations = generator.uniform(-9, 9, (1_000, 2)).astype(np.float32)
     starts = np.ones(1_000, np.bool_)
     taken = behavior.act(observations, behavior.noise_source.noise(generator, 1, 1_000)[0], record, 0, starts)
-    labels = -observations[:, :1] / 18  # the bound 2 is 1 in the policy's units
+    labels = -observations[:, :1] / 18  # the env's bound of 2 is 1 in the policy's units
     np.testing.assert_allclose(record[EXPERT_ACTIONS][0], labels, rtol=1e-6)
     is_experts = np.isclose(taken, 2 * labels).all(1)
     np.testing.assert_allclose(taken, (2 * record["actions"][0]).clip(-2, 2), rtol=1e-6)

@@ -84,7 +84,7 @@ def test_what_another_run_has_learned_reaches_the_learner_beside_the_worker(tmp_
         np.testing.assert_array_equal(training.running.trainee.learner.flat(), flat)
         own = training.running.trainee.learner.optimizer_state()
         assert own["loss/steps"] == 12.0 == optimizer["loss/steps"] + 4
-        # Adam forgets its running mean of squares by a thousandth in each step.
+        # Adam's running mean of squares decays by a thousandth in each step.
         assert (own["loss/second"] >= optimizer["loss/second"] * 0.999**4 - 1e-12).all()
 
 

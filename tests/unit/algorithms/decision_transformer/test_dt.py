@@ -126,7 +126,7 @@ def test_acting_asks_the_transformer_what_training_has_taught_it(tmp_path: Path)
     expected = policy.outputs(policy.parameters.views(flat), taught).distribution.outputs.detach()
     behavior.begin_episodes(np.array([True]))
     found = []
-    for step in range(4):  # rewards are 1, 2, 3, ...; actions are those of the data
+    for step in range(4):  # rewards are 1, 2, 3, ...; actions come from the data
         found.append(behavior.outputs(np.array([[step]], np.float32)))
         behavior.memory.remember(np.array([step % 2]), None)
         behavior.take_rewards(np.array([step + 1.0]))

@@ -28,7 +28,7 @@ REPLAYED = {
 
 
 def returns_of(rewards, terminateds, valid, best, gamma):
-    """Returns [T, B], step by step from the end; `best` [T + 1, B] holds the values to look ahead to."""
+    """Returns [T, B], step by step from the end; `best` [T + 1, B] holds the values to bootstrap from."""
     length, columns = rewards.shape
     found = np.zeros((length, columns))
     for b in range(columns):
@@ -120,7 +120,7 @@ def test_gorila_with_the_local_worker_alone_learns_what_dqn_learns():
     assert expected[-1]["sgd_steps"] > 80
     np.testing.assert_allclose(own_flat, flat, atol=rounding_error(16 + 80))
     np.testing.assert_allclose(own_target, target, atol=rounding_error(16 + 80))
-    assert abs(results[-1]["sgd_steps"] - expected[-1]["sgd_steps"]) <= 1  # an iteration ends with a gradient here
+    assert abs(results[-1]["sgd_steps"] - expected[-1]["sgd_steps"]) <= 1  # here, an iteration ends with a gradient
     assert results[-1]["gradient_share/worker_0"] == 1.0
 
 

@@ -61,7 +61,7 @@ def action_values(training, observations):
 
 
 class Pictures(gymnasium.Env):
-    """Shows a black or a white picture and pays for saying which, in episodes of five steps."""
+    """Shows a black or a white picture and pays for naming the color, in episodes of five steps."""
 
     observation_space = Box(0, 255, (36, 36, 1), np.uint8)
     action_space = Discrete(2)
@@ -171,7 +171,7 @@ LAKE = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SFF", "HFH", "FFG"], "is_sli
 
 
 def test_a_small_world_is_solved_to_its_values():
-    """From the start it is four steps to the goal, which alone pays; a hole ends the episode with nothing."""
+    """The goal is four steps from the start and is all that pays; a hole ends the episode without a reward."""
     config = {**TABULAR, "gamma": 0.9, "lr": [[0, 0.1], [3000, 1e-2]], "num_envs_per_worker": 4}
     with Training(LAKE, DQN(**config), seed=0) as training:
         while training.step()["env_steps"] < 3000:
@@ -190,7 +190,7 @@ def test_images_are_learned_from():
 
 
 def copy_of_the_replay(training):
-    """Returns a replay that holds what the one of a running algorithm holds."""
+    """Returns a copy of a running algorithm's replay."""
     config, state = training.description.algorithm.config, training.running.flow.state()["operators"]
     replay = training.running.trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
     (kept,) = [part for place, part in state.items() if place.endswith("StoreToReplay")]
@@ -217,7 +217,7 @@ def test_gradients_for_another_learner_are_noisy_too():
     with Training("CartPole-v1", DQN(**SMALL, **RAINBOW), seed=1) as training:
         training.start()
         learner = training.running.trainee.learner
-        size = learner.policy.parameters.range_under("sigmas.")[0]  # the standard deviations stand behind the means
+        size = learner.policy.parameters.range_under("sigmas.")[0]  # the standard deviations come after the means
         rows = np.ones((4, 1), np.float32)
         batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
         batch.update(next_obs=batch["obs"], discounts=rows, weights=rows, valid=np.ones((4, 1), bool))
@@ -317,11 +317,11 @@ def test_next_actions_are_chosen_at_midpoints_and_valued_at_drawn_fractions():
     best = policy.outputs(views, SampleBatch()).target_values(observations).argmax(-1)
     _, following = algorithm._rewards_and_returns(networks, batch)
     torch.testing.assert_close(following, at_drawn[torch.arange(rows), 0, best[:, 0]][:, None])
-    assert (at_drawn.mean(-1).argmax(-1) != best).any()  # which the fractions of the target would have chosen
+    assert (at_drawn.mean(-1).argmax(-1) != best).any()  # the drawn fractions would have chosen other actions
 
 
 def test_a_certain_action_next_to_a_noisy_one_gives_the_target_that_it_is_worth():
-    """A return of 1.0 for certain, next to N(0.9, 1): choosing by 8 drawn quantiles gives 1.1 on average."""
+    """A certain return of 1.0, next to N(0.9, 1): choosing with 8 drawn quantiles gives 1.1 on average."""
     fractions = torch.from_numpy(np.random.default_rng(0).random((4_000, 1, 16), np.float32))
 
     class Quantiles(QNetworks):

@@ -162,7 +162,7 @@ def test_settings_that_shape_the_network_say_so(setting):
 
 @pytest.mark.parametrize(("clip", "bonus"), [(-10.0, -2 * np.log(1 + np.exp(2))), (-1.0, -1.0)])
 def test_munchausen_adds_the_clipped_log_policy_to_the_reward_and_bootstraps_softly(clip, bonus):
-    # Policies of the target network at temperature 2: that of state 0 prefers action 0 by 4, that of state 1 none.
+    # The target network's policy at temperature 2 prefers action 0 by 4 in state 0, and no action in state 1.
     target = [[5.0, 1.0], [4.0, 4.0], [0.0, 0.0]]
     munchausen = {"alpha": 0.5, "temperature": 2.0, "clip": clip}
     loss = loss_of(ONLINE, target, [(0, 1, 0.5, 0.9, 1)], munchausen=munchausen)

@@ -42,7 +42,7 @@ HEADS = {
 }
 HEAD_KINDS = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 NEAR = rounding_error(12 + 32 + 16 + 11)  # inputs of all layers, and the atoms of a distribution
-NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # those of three convolutions and the layer after them
+NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # inputs of three convolutions and the layer after them
 
 
 class OwnNet(nn.Module):
@@ -59,7 +59,7 @@ class OwnNet(nn.Module):
 
 
 class ActorCriticOfOnesOwn(OwnNet):
-    """One that fits another family."""
+    """A network that fits another family."""
 
     def forward(self, observations):
         """Returns outputs and values."""
@@ -172,7 +172,7 @@ def acted(behavior, observations, noise, *, t=0, starts=None):
     record = behavior.collector.allocate(t + 1, len(observations))
     starts = np.zeros(len(observations), bool) if starts is None else starts
     actions = behavior.act(observations, noise[t], record, t, starts)
-    np.testing.assert_array_equal(record["actions"][t] + 5, actions)  # the policy's own begin with 0
+    np.testing.assert_array_equal(record["actions"][t] + 5, actions)  # the policy's own actions begin at 0
     return record["actions"][t]
 
 

@@ -18,7 +18,7 @@ GAMMA, LAMBDA = 0.9, 0.5
 
 
 def targets_of(best, rewards, terminated=(), truncated=(), final=()):
-    """Returns the targets of one env slot, whose better action has the values `best` [T + 1], the other one less."""
+    """Returns the targets of one env slot whose better action has the values `best` [T + 1]."""
     length, steps = len(rewards), np.arange(len(rewards))
     batch = SampleBatch(
         q_values=np.stack([np.array(best) - 1, best], -1).astype(np.float32)[:, None],

@@ -129,7 +129,7 @@ def test_the_range_of_returns_moves_by_a_hundredth_of_the_way_and_is_descended_b
         learner.step(sequences(learner), scheduled=SCHEDULED)
     low, high = learner.flat()[slot.offset : slot.offset + 2]
     assert low < high
-    near = rounding_error(2 * 4)  # roundings of each end, and of their difference
+    near = rounding_error(2 * 4)  # rounding of each end, and of their difference
     assert learner.last_statistics()["actor/return_range"] == pytest.approx(high - low, rel=near)
 
 
@@ -137,7 +137,7 @@ def test_the_range_of_returns_moves_by_a_hundredth_of_the_way_and_is_descended_b
 def test_the_actors_loss_weighs_steps_by_the_chance_of_reaching_them_and_scales_returns_down_alone(
     range_before: float,
 ) -> None:
-    """Sums over single steps, in double precision, against the loss (arXiv:2301.04104, eqs. 11 and 12)."""
+    """Compares sums over single steps, in double precision, with the loss (arXiv:2301.04104, eqs. 11 and 12)."""
     algorithm = Dreamer(DreamerConfig.parse({**TINY, "gamma": 0.8, "horizon": 3}))
     policy = algorithm.policy(NUMBERS, 0)
     learner = LocalLearner(policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=0)
@@ -145,10 +145,10 @@ def test_the_actors_loss_weighs_steps_by_the_chance_of_reaching_them_and_scales_
     flat = torch.from_numpy(drawn.normal(scale=0.2, size=policy.parameters.size).astype(np.float32))
     views = policy.parameters.views(flat)
     views["return_range"].copy_(torch.tensor([0.0, range_before]))
-    for head in ("world_model.reward", "critic"):  # rewards and values of about 0: the bins beside it are at 2.8
+    for head in ("world_model.reward", "critic"):  # rewards and values near 0: the neighboring bins are at 2.8
         views[f"{head}.output.bias"].copy_(-3.0 * torch.arange(-15.0, 16.0).square())
     batch = sequences(learner, rows=2, length=3)
-    batch["discounts"][0, 1] = 0.0  # nothing is imagined from the observation behind it
+    batch["discounts"][0, 1] = 0.0  # nothing is imagined from the observation after it
     batch |= policy.draws(drawn, 2, 3)
     batch = batch.map(torch.from_numpy)
     outputs = policy.outputs(views, batch)
@@ -269,11 +269,11 @@ def test_a_resumed_run_goes_on_to_the_last_bit(env: Any, compile_: bool, tmp_pat
 
 
 MOVES = {(0, 1): 2, (0, 2): 1, (2, 2): 3, (2, 3): 0}
-"""Where an action leads on the lake: down 1, right 2 and up 3; 1 is a hole and 3 the goal."""
+"""Where actions lead on the lake: 1 is down, 2 right and 3 up; cell 1 is a hole and cell 3 the goal."""
 
 
 def walks(learner: LocalLearner, drawn: np.random.Generator, rows: int = 12, length: int = 6) -> SampleBatch:
-    """Random walks on the lake, whose final observations are rows of their own."""
+    """Random walks on the lake, with extra rows for final observations."""
     obs, starts = np.zeros((rows, length + 1), np.int64), np.zeros((rows, length + 1), np.bool_)
     actions = drawn.choice(4, p=[0.1, 0.4, 0.4, 0.1], size=(rows, length))
     valid, ends = np.ones((rows, length), np.bool_), np.zeros((rows, length), np.bool_)
@@ -297,7 +297,7 @@ def walks(learner: LocalLearner, drawn: np.random.Generator, rows: int = 12, len
 
 
 def imagined_rewards(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, Tensor]:
-    """What two actions [S, 2] are imagined to give behind the first observation, and whether it goes on there."""
+    """Imagined rewards of two actions [S, 2] after the first observation, and whether the episode continues there."""
     rows = outputs.rows(batch)
     states, _ = outputs.observe(batch, rows)
     state = States(states.recurrent[:, 0], states.latent[:, 0])
@@ -321,7 +321,7 @@ def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None
     asked["actions"][:, :2] = [[1, 2], [0, 2], [1, 0], [2, 0]]
     asked["latent_noise"] = drawn.random((4, 7, 4), np.float32)
     found = learner.evaluate(imagined_rewards, asked)
-    # Down and right is the goal; right is a hole, from which nothing is asked.
+    # Down and then right is the goal. Right is a hole, after which nothing is checked.
     np.testing.assert_allclose(found["rewards"][:3], [[0, 1], [0, 0], [0, 0]], atol=0.05)
     np.testing.assert_allclose(found["continues"][:3], [[1, 0], [1, 0], [1, 1]], atol=0.05)
     assert found["continues"][3, 0] < 0.05

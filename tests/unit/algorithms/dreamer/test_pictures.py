@@ -103,7 +103,7 @@ def test_noise_around_a_constant_is_drawn_small_and_time_has_an_axis() -> None:
     lines = re.findall('stroke="#999" stroke-width="2" points="([^"]*)"', picture)
     heights = [np.ptp([float(point.split(",")[1]) for point in line.split()]) for line in lines]
     assert heights[0] < 2  # the reward
-    assert heights[2] < 2  # the noise beside a component with values up to 4
+    assert heights[2] < 2  # the noise, next to a component with values up to 4
     assert heights[1] == pytest.approx(110, abs=0.2)
     assert re.findall("<text[^>]*>([0-7])</text>", picture) == ["0", "2", "4", "5", "7"]
     assert "component 1 of 2 of the observation" in picture

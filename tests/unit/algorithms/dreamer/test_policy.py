@@ -1,4 +1,4 @@
-"""DreamerV3's policy: which reward belongs to which observation, and who acts is who learns."""
+"""DreamerV3's policy: which reward belongs to which observation, and acting equals learning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IMAGE = gymnasium.spaces.Box(0, 255, (48, 48), np.uint8)
 BOTH = gymnasium.spaces.Dict(image=IMAGE, where=gymnasium.spaces.Discrete(4))
 CHOICES = gymnasium.spaces.Discrete(3, start=5)
 BOX = gymnasium.spaces.Box(-2.0, 2.0, (2,))
-SUMS = 16 * (1 + 2 + 4 + 8) + 16 + 6 + 12  # of four convolutions, the hidden layers and both parts of the state
+SUMS = 16 * (1 + 2 + 4 + 8) + 16 + 6 + 12  # four convolutions, the hidden layers, and both parts of the state
 
 
 def policy_for(observations: gymnasium.Space[Any] = VECTOR, actions: gymnasium.Space[Any] = CHOICES) -> DreamerPolicy:
@@ -64,7 +64,7 @@ def drawn_observations(space: gymnasium.Space[Any], length: int, slots: int) -> 
 
 
 def test_rewards_and_ends_stand_at_the_observation_that_their_step_leads_to() -> None:
-    # An episode that begins in row 1 ends for good with the step in row 2; row 3 is its final observation.
+    # An episode begins in row 1 and terminates with the step in row 2; row 3 is its final observation.
     batch = SampleBatch(
         valid=torch.tensor([[True, True, True, False, True]]),
         rewards=torch.tensor([[1.0, 2.0, 3.0, 99.0, 5.0]]),
@@ -78,7 +78,7 @@ def test_rewards_and_ends_stand_at_the_observation_that_their_step_leads_to() ->
     assert rows.is_behind.tolist() == [[0, 1, 1, 1, 0, 1]]
     assert rows.rewards.tolist() == [[0, 1, 2, 3, 0, 5]]
     assert rows.continues.tolist() == [[1, 1, 1, 0, 1, 1]]
-    taken = [1, 0, 1, 2, None, 0]  # the first is what the stored state remembers; row 3 began no step
+    taken = [1, 0, 1, 2, None, 0]  # the first comes from the stored state; row 3 is not a step
     assert rows.actions[0].tolist() == [[float(i == own) for i in range(3)] for own in taken]
 
 

@@ -1,4 +1,4 @@
-"""A world model over rows is the same model step by step, and forgets where episodes begin."""
+"""A world model over rows equals the model step by step, and its state is reset where episodes begin."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_came_before_an_episodes_start_does_not_matter() -> None:
     embedded, actions, starts, state, noise = random_rows(model)
     found, _ = model.observe(embedded, actions, starts, state, noise)
     embedded[0, :3] += 1.0
-    actions[0, :4] = 0.0  # the action that stands at a start is that of the episode before
+    actions[0, :4] = 0.0  # the action at a start belongs to the previous episode
     changed = States(state.recurrent + 1, state.latent + 1)
     other, _ = model.observe(embedded, actions, starts, changed, noise)
     torch.testing.assert_close(other.features[0, 3:], found.features[0, 3:])

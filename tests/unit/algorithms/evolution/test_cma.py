@@ -1,4 +1,4 @@
-"""CMA-ES by itself: it finds optima, sees ranks alone, and goes on where it was."""
+"""CMA-ES on its own: it finds optima, uses only ranks, and resumes exactly."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rotated_rosenbrock(d: int, seed: int) -> Cost:
 
 
 def test_a_rotated_rosenbrock_function_takes_at_most_twice_the_evaluations_of_pycma() -> None:
-    # pycma 4 takes 10,776, 4,740, 4,356, 7,608 and 4,020 of these five, from the same first mean and step size.
+    # pycma 4 takes 10,776, 4,740, 4,356, 7,608 and 4,020 on these five, with the same first mean and step size.
     taken = [evaluations(rotated_rosenbrock(15, seed), 15, 12, 100 + seed, 20_000) for seed in range(1, 6)]
     assert np.median(taken) <= 2 * 4_740
     assert max(taken) <= 2 * 10_776
@@ -54,7 +54,7 @@ def test_an_ellipsoid_is_solved_although_its_axes_differ_by_a_thousand() -> None
 def test_a_quadratic_in_a_box_is_solved_although_it_is_flat_beyond_the_bounds(
     optimum: float, condition: float, sigma: float
 ) -> None:
-    """Parameters are clipped to [-1, 1] before they cost anything, as actions are on their way to an env."""
+    """Parameters are clipped to [-1, 1] before their cost is computed, like actions on their way to an env."""
     scales = condition ** (np.arange(10) / 9)
     found = {}
     for penalised in (True, False):
@@ -95,9 +95,9 @@ def test_the_first_step_goes_to_the_weighted_mean_of_the_better_half() -> None:
 def test_the_path_stalls_and_the_covariance_keeps_what_it_lacks_where_the_step_size_path_is_long(
     generation: int, of_threshold: float
 ) -> None:
-    """Eqs. 45 and 47 of arXiv:1604.00772 written down once more, just below and above where h_sigma changes.
+    """Eqs. 45 and 47 of arXiv:1604.00772, implemented once more, just below and above where h_sigma changes.
 
-    The better half of the candidates takes one step y, whose length brings the path of the step size to that place.
+    The better half of the candidates takes one step y, whose length brings the step-size path to that point.
     """
     d, size, parents = 3, 6, 3
     raw = np.log((size + 1) / 2) - np.log(np.arange(1, size + 1))

@@ -1,4 +1,4 @@
-"""What evolution says of envs whose observations or episodes nobody can learn from."""
+"""Messages of evolution about envs with unusable observations or episodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlrun.engine.training.training import Training
 
 
 class Blinks(gymnasium.Env[Any, Any]):
-    """Episodes of 20 steps; in its third one an env shows NaN behind the fourth step."""
+    """Episodes of 20 steps; in its third episode, an env shows NaN after the fourth step."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""ES, ARS and CMA-ES: the same run with any envs side by side, their steps by hand, exact resume, refusals."""
+"""ES, ARS and CMA-ES: equal runs with any number of envs, their steps by hand, exact resume, refusals."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_run_does_not_depend_on_how_many_envs_are_side_by_side(name: str) -> N
 
 
 class Quadratic(gymnasium.Env[Any, Any]):
-    """One step, which costs the squared distance of four actions from 0.9, near their bound of 1."""
+    """One step, which costs the squared distance of four actions to 0.9, near their bound of 1."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
@@ -136,7 +136,7 @@ def test_the_first_step_of_es_goes_by_the_learning_rate_to_where_ranks_say() -> 
     direction = sum(
         (up - down) * perturbation(trainee.seed, 2, pair, len(before)) for pair, (up, down) in enumerate(ranks)
     )
-    # Adam's first step is lr in each number, in the direction of the gradient.
+    # Adam's first step moves each number by lr in the direction of the gradient.
     np.testing.assert_allclose(trainee.learner.flat() - before, 0.01 * np.sign(direction), atol=1e-5)
     training.close()
 
@@ -212,7 +212,7 @@ def test_settings_of_losses_are_refused_with_the_reason(wording) -> None:
 
 
 def test_numbers_of_step_infos_are_summed_up_by_episode() -> None:
-    # On a ring of one cell a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
+    # On a ring of one cell, a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
     env = {"id": "rlrun.toys:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
     with rlrun.Training(
         env, rlrun.ES(num_pairs=4, num_envs_per_worker=3, min_env_steps_per_iteration=0), seed=3

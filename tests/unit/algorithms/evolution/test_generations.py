@@ -1,4 +1,4 @@
-"""Candidates, their returns, and the directions that they say."""
+"""Candidates, their returns, and the directions that follow from them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_centred_ranks_average_ties_and_add_up_to_nothing(returns: list[int]) ->
 
 def test_candidates_are_ranked_by_returns_less_half_their_range_for_each_deviation_of_overshoot() -> None:
     returns, overshoots = np.array([10.0, 11.0, 12.0, 13.0, 14.0]), np.array([0.0, 0.0, 0.0, 1.0, 2.0])
-    # The range from 11 to 13 is 2, and the deviation is 0.8: of 13 and 14 remain 13 - 1 / 0.8 and 14 - 2 / 0.8.
+    # The range from 11 to 13 is 2, and the deviation is 0.8, so 13 and 14 count as 13 - 1 / 0.8 and 14 - 2 / 0.8.
     np.testing.assert_allclose(overshoots.std(), 0.8)
     assert (-ranks_within_bounds(returns, overshoots)).tolist() == [4, 3, 0, 1, 2]
 

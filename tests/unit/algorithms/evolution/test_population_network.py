@@ -1,4 +1,4 @@
-"""Many networks side by side: each row is that of its own network, wherever it stands."""
+"""Many networks side by side: each row equals the output of its own network, whatever its position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPACE = spaces.Box(-1.0, 1.0, (5,))
 
 
 def acting_with_networks(policy: ActorPolicy, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
-    """Makes a policy's acting side with parameters of its own for each env slot, and its networks."""
+    """Makes a policy's acting side with separate parameters for each env slot, and its networks."""
     behavior = policy.behavior()
     networks = PopulationNetwork(behavior.unmasked_network, size)
     return behavior.with_network(networks), networks

@@ -46,7 +46,7 @@ PUSH = Spaces(gymnasium.spaces.Box(-9, 9, (2,), np.float32), gymnasium.spaces.Bo
 
 
 def written(folder: Path, spaces: Spaces, actions: Any, *, lengths: list[int], terminated: bool) -> str:
-    """Writes a set of episodes, whose observations are the number of the step and 1."""
+    """Writes a set of episodes with the number of the step and 1 as observations."""
     with SetWriter(folder, *spaces) as writer:
         for length in lengths:
             obs = np.stack([np.arange(length + 1), np.ones(length + 1)], -1).astype(np.float32)
@@ -57,7 +57,7 @@ def written(folder: Path, spaces: Spaces, actions: Any, *, lengths: list[int], t
 
 
 def rewarding(config: dict[str, Any], spaces: Spaces, logit: float, filters: Filters | None = None) -> ImitationRewards:
-    """Returns the operator with a discriminator that always says the same."""
+    """Returns the operator with a discriminator whose output is constant."""
     settings = GAILConfig.parse({**SMALL, **config})
     learner = SimpleNamespace(evaluate=lambda function, rows: np.full(rows["valid"].shape, logit, np.float32))
     trainee = SimpleNamespace(
@@ -162,7 +162,7 @@ def test_actions_are_compared_as_the_env_took_them(tmp_path: Path) -> None:
     batch = rewarding({"expert": expert}, PUSH, 0.0)(fragment_of_zeros(PUSH, 3, actions=np.float32(7)))
     assert (batch[OWN_ACTIONS] == 1).all()  # the bound 2, in the policy's units
     assert (batch[EXPERT_ACTIONS] == 0.5).all()
-    assert (batch["actions"] == 7).all()  # by which the probability ratio is computed
+    assert (batch["actions"] == 7).all()  # the probability ratio needs these
 
 
 def test_the_discriminators_loss_is_the_cross_entropy_over_valid_steps() -> None:
@@ -185,7 +185,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(more: dict[str, Any], tmp_path: P
     with Training.restore(checkpoint, trust=True) as other:
         assert numbers(other.step()) == expected
     assert 0 < expected["learner/discriminator/loss"] < 2
-    assert expected["episode_len_mean"] == expected["episode_return_mean"]  # of the env, as ever
+    assert expected["episode_len_mean"] == expected["episode_return_mean"]  # these are still the env's
 
 
 def test_it_learns_in_a_box_and_leaves_the_actor_critic_to_ppos_loss(tmp_path: Path) -> None:

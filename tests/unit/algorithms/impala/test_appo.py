@@ -1,4 +1,4 @@
-"""APPO's updates of whole fragments against a target policy."""
+"""APPO's updates on whole fragments with a target policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meta-gradients are those of closed forms, and an adapted policy is one gradient step away."""
+"""Meta-gradients equal closed forms, and an adapted policy is one gradient step away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MAML: what a fragment holds, what is learned from it, that it helps, and resumes to the last bit."""
+"""MAML: what a fragment contains, what is learned from it, that it helps, and bit-exact resumes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_fragment_is_one_task_whose_second_half_was_acted_by_the_adapted_polic
 
 
 def the_goal(batch: SampleBatch) -> np.ndarray:
-    """Returns the goal that all of a batch's rewards are told by: -r = |p|^2 - 2 p g + |g|^2."""
+    """Returns the goal that explains all rewards of a batch: -r = |p|^2 - 2 p g + |g|^2."""
     places, costs = batch["obs"][1:].reshape(-1, 2).astype(np.float64), -batch["rewards"].reshape(-1)
     features = np.concatenate([-2 * places, np.ones((len(places), 1))], 1)
     found, *_ = np.linalg.lstsq(features, costs - (places**2).sum(1), rcond=None)
@@ -111,7 +111,7 @@ def test_steps_behind_the_first_end_of_a_column_count_nowhere() -> None:
 
 
 def test_a_row_is_a_task_with_its_phases_episodes_and_steps_one_behind_the_other() -> None:
-    """Of 2 tasks with 2 phases of 3 episodes of 4 steps; the number of a cell tells task, phase, episode and step."""
+    """2 tasks with 2 phases of 3 episodes of 4 steps; the number in a cell encodes task, phase, episode and step."""
     numbers = np.arange(48).reshape(2, 2, 3, 4).transpose(3, 0, 1, 2).reshape(4, 12)
     columns = {name: numbers.astype(np.float32) for name in ("actions", "logp", "advantages")}
     closed = np.concatenate([numbers, numbers[:1]])[..., None]
@@ -140,7 +140,7 @@ def test_full_and_first_order_meta_gradients_lead_elsewhere() -> None:
 
 
 def test_one_step_of_adaptation_leads_to_the_goal_after_a_little_meta_learning() -> None:
-    """Who knows nothing of the goal does best to stay, which costs 1/6 a step: 1.33 in eight."""
+    """Without knowing the goal, it is best to stay, which costs 1/6 per step, or 1.33 in eight steps."""
     learns = {"num_envs_per_worker": 8, "tasks_per_update": 6, "lr": 1e-2, "num_epochs": 3, "max_grad_norm": None}
     with maml_training(**learns) as training:
         results = [training.step() for _ in range(12)][-6:]

@@ -1,4 +1,4 @@
-"""What tests of learned dynamics share."""
+"""Fixtures for tests of learned dynamics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DYNAMICS: dict[str, Any] = {
 
 @pytest.fixture
 def mbpo() -> Iterator[Callable[..., rlrun.Training]]:
-    """Makes MBPO on Pendulum with small networks; settings of the model come as `dynamics`."""
+    """Makes MBPO on Pendulum with small networks; `dynamics` has the settings of the model."""
     with ExitStack() as stack:
 
         def make(dynamics: dict[str, Any] | None = None, **settings: Any) -> rlrun.Training:

@@ -38,7 +38,7 @@ def all_end(obs: Any, actions: Any, next_obs: Any) -> Any:
 
 
 def reward_by_hand(obs: Any, actions: Any, next_obs: Any) -> Any:
-    assert np.abs(actions).max() > 1  # those of the env, whose bounds are 2
+    assert np.abs(actions).max() > 1  # in the env's units, whose bounds are 2
     return obs[:, 0] + 10 * actions[:, 0] + 100 * next_obs[:, 0]
 
 
@@ -80,11 +80,11 @@ def test_imagined_transitions_count_as_nothing_that_was_collected_and_grow_with_
     training = mbpo({"terminated": "never"}, rollout_length=[[60, 1], [120, 3.9]], rollout_rounds=2)
     result = training.step()
     assert result["env_steps"] == 60
-    assert result["model_steps"] == 2 * 40  # behind 40 and 60 steps
+    assert result["model_steps"] == 2 * 40  # after 40 and 60 steps
     assert result["minibatches_per_env_step"] == pytest.approx(0.5 * 20 / 60)
     result = training.step()
     assert result["env_steps"] == 120
-    assert result["model_steps"] == 40 * (1 + 1 + 1 + 2 + 3)  # lengths 1.97, 2.93 and 3.9 behind 80, 100 and 120
+    assert result["model_steps"] == 40 * (1 + 1 + 1 + 2 + 3)  # lengths 1.97, 2.93 and 3.9 after 80, 100 and 120
     assert result["model_replay/steps"] == 40 * (2 + 3)
     assert result["minibatches_per_env_step"] == pytest.approx(0.5)
 

@@ -1,4 +1,4 @@
-"""What an ensemble computes, by hand."""
+"""The computations of an ensemble, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits of an ensemble: what they reach, when they stop, and who becomes an elite."""
+"""Fits of an ensemble: what they reach, when they stop, and which members become elites."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.rounding import rounding_error
 
 Make = Callable[..., rlrun.Training]
 
-# Actions of the env are twice those of the policy, as Pendulum's bounds are 2.
+# Actions of the env are twice those of the policy, because Pendulum's bounds are 2.
 STATE = np.array([[0.9, 0.2, 0.0], [-0.1, 0.8, 0.3], [0.0, 0.1, 0.7]])
 CONTROL = np.array([0.5, -0.4, 1.0])
 NOISE = 0.1
@@ -51,7 +51,7 @@ def fit_of(training: rlrun.Training) -> FitModel:
 
 
 def means_of(trainee: Trainee, transitions: SampleBatch, training: rlrun.Training) -> np.ndarray[Any, Any]:
-    """Returns what all members expect of transitions, in the targets' units, [N members, rows, K]."""
+    """Returns the predictions of all members for transitions, in the targets' units, [N members, rows, K]."""
     form = transition_form(trainee.spaces, training.description.algorithm.config.dynamics)
     inputs = form.inputs(transitions["obs"][:, 0], 2 * transitions["actions"][:, 0])[:, None]
     members = training.description.algorithm.config.dynamics.num_members

@@ -1,4 +1,4 @@
-"""MBMPO: tasks that a model imagines, MAML's own loss on them, who collects, and resuming to the last bit."""
+"""MBMPO: tasks that a model imagines, MAML's loss on them, which policies collect, and bit-exact resumes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ def test_nothing_counts_behind_an_episodes_end() -> None:
         valid = imagination_of(training)(0)["valid"]
     np.testing.assert_array_equal(valid[0], True)
     assert not (valid[1:] & ~valid[:-1]).any()
-    # Rows of a step are tasks within episodes: 12 of 3 tasks, of which each second ends at once, and all others never.
+    # Each of the two phases has 12 episodes, of 3 tasks. Every second episode ends after one step, the others never
+    # end.
     assert np.count_nonzero(valid) == 12 * 1 + 12 * 6
 
 

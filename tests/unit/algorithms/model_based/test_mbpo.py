@@ -1,4 +1,4 @@
-"""MBPO: SAC's own losses on both kinds of transitions, what travels, and resuming to the last bit."""
+"""MBPO: SAC's losses on both kinds of transitions, which weights are sent, and bit-exact resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MADDPG: what critics compare, what each actor climbs, and how actions are made with a gradient."""
+"""MADDPG: what critics compare, what each actor maximizes, and how actions get a gradient."""
 
 import pickle
 from collections.abc import Mapping
@@ -180,7 +180,7 @@ def test_forbidden_actions_are_never_drawn_and_their_logits_cost_nothing() -> No
 
 
 def acting(policy: Any, deviation: float = 0.0) -> Any:
-    """The acting side with the policy's first weights."""
+    """The acting side with the policy's initial weights."""
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
     start, size = policy.acting_range
     flat = policy.parameters.gather(policy.module).numpy()[start : start + size]
@@ -226,7 +226,7 @@ def test_worlds_that_do_not_fit_are_told_what_to_use_instead(wording) -> None:
 
 
 class Meeting(World):
-    """Two agents push a point each along a line, and are paid for being near the other; `b` leaves in step 3 of 5."""
+    """Two agents each push a point along a line, and are paid for being close; `b` leaves in step 3 of 5."""
 
     possible_agents = ("a", "b")
 

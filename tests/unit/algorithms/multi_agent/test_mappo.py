@@ -1,4 +1,4 @@
-"""MAPPO and IPPO: what the value sees, how it is normalised, and what its errors cost."""
+"""MAPPO and IPPO: what the value sees, how it is normalized, and what its errors cost."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -106,7 +106,7 @@ def loss_of(**config: float | None) -> torch.Tensor:
 
 
 def test_values_are_compared_with_normalised_targets_by_half_the_square() -> None:
-    # Targets 4, -2, 10 have mean 4 and variance 24; the network says 0 of all.
+    # The targets 4, -2, 10 have mean 4 and variance 24, and the network outputs 0 for all.
     assert loss_of(vf_clip_param=None).item() == pytest.approx(0.5 * (0 + 36 + 36) / 24 / 3, rel=rounding_error(2 * 4))
 
 
@@ -118,7 +118,8 @@ def test_large_errors_of_values_cost_linearly() -> None:
 
 
 def test_a_bounded_value_costs_the_larger_of_both_errors() -> None:
-    # The former value 0 is -4 / sd in units of the network, which now says 0: moved up by more than its bound.
+    # The old value 0 is -4 / sd in the network's units. The network now outputs 0, so it has moved up by more than its
+    # bound.
     sd, bound = 24**0.5, 0.2
     clipped = np.array([-4 / sd + bound - target for target in (0.0, -6 / sd, 6 / sd)])
     free = np.array([0.0, 6 / sd, 6 / sd])
@@ -135,7 +136,7 @@ def test_worlds_without_a_state_and_envs_are_told_what_to_use_instead(wording) -
 
 
 def rows_of(number: int) -> SampleBatch:
-    """Rows whose targets differ ever more from one another, so that each share of them has moments of its own."""
+    """Rows whose targets differ more and more, so that each part of them has different moments."""
     draws = np.random.default_rng(4)
     column, scale = (number, 1), np.linspace(1.0, 20.0, number)[:, None]
     return SampleBatch(

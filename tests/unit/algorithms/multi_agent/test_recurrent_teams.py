@@ -1,4 +1,4 @@
-"""Teams whose members have memory: sequences of the team's steps, each member with a recurrent state of its own."""
+"""Teams whose members have memory: sequences of the team's steps, with a recurrent state for each member."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ STEPS = 3
 
 
 class TeamRecall(World):
-    """Both agents are paid 1 if each takes the action of its own cue in the third step; cues are shown in the first.
+    """Both agents are paid 1 if each takes the action of its cue in the third step; cues are shown in the first step.
 
-    The state shows both cues at all times, so that a value of the state needs no memory. Whoever has none can be right
-    half of the time alone, and a quarter of the time as a team.
+    The state shows both cues at all times, so a value of the state needs no memory. Without memory, an agent alone is
+    right half of the time, and a team a quarter of the time.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ SMALL = {
 
 
 def sequences() -> SampleBatch:
-    """Sequences in which a member is born in the burn-in, one among the steps, and one is absent for two steps."""
+    """Sequences: one member is born in the burn-in, one among the steps, and one is absent for two steps."""
     drawn = torch.Generator().manual_seed(0)
     span = BURN_IN + LENGTH + N_STEP
     starts = torch.zeros(ROWS, span, MEMBERS, dtype=torch.bool)
@@ -139,9 +139,9 @@ def sequences() -> SampleBatch:
     valid = torch.ones(ROWS, LENGTH, dtype=torch.bool)
     valid[2, 1] = False
     steps = torch.full((ROWS, LENGTH), N_STEP)
-    steps[2, 0] = 1  # the team was cut off there
+    steps[2, 0] = 1  # the team was truncated there
     discounts = 0.9 ** steps.float()
-    discounts[0, LENGTH - 1] = 0.0  # and ended for good there
+    discounts[0, LENGTH - 1] = 0.0  # and terminated there
     return SampleBatch(
         obs={
             "agents": torch.randn(ROWS, span, MEMBERS, 2, generator=drawn) * present.unsqueeze(-1),
@@ -225,7 +225,7 @@ def test_cells_without_a_step_and_what_an_absent_member_would_do_change_no_gradi
     for name, garbage in {"actions": 0, "rewards": 1e6, "discounts": -7.0, "steps": 0}.items():
         other[name][~other["valid"]] = garbage
     other["actions"][1, :2, 1] = 0
-    other["obs"]["agents"][1, BURN_IN : BURN_IN + 2, 1] = 5.0  # it is born behind them and begins afresh
+    other["obs"]["agents"][1, BURN_IN : BURN_IN + 2, 1] = 5.0  # the agent is born after these rows and starts afresh
     torch.testing.assert_close(gradient_of(algorithm, other), gradient_of(algorithm, batch), rtol=0, atol=0)
     other["rewards"][0, 0] += 1.0
     assert not torch.equal(gradient_of(algorithm, other), gradient_of(algorithm, batch))
@@ -249,7 +249,7 @@ def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_d
         policy = trainee.policy
         views = policy.parameters.views(torch.from_numpy(trainee.learner.flat()))
     length, worlds, members = team["episode_starts"].shape
-    assert team["episode_starts"].sum() > 10  # births, of one pole while the other stands among them
+    assert team["episode_starts"].sum() > 10  # births, some of one pole while the other stands
     assert (team["episode_starts"].sum(-1) == 1).any()
     state = team["state"].reshape(length, worlds, members, -1)
     assert not state[team["episode_starts"]].any()
@@ -305,7 +305,7 @@ def test_a_restored_team_with_memory_goes_on_bit_for_bit(name: str) -> None:
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_mappo_with_memory_finds_the_log_probs_that_its_workers_recorded_with_both_clocks(clock: str) -> None:
-    # Once it no longer learns, what acts and what learns have the same weights.
+    # Once learning has stopped, workers act with the same weights as the learner's.
     config = {
         **ON_POLICY,
         "num_envs_per_worker": 3,
@@ -317,7 +317,7 @@ def test_mappo_with_memory_finds_the_log_probs_that_its_workers_recorded_with_bo
             pass
         result = training.step()
         assert result["policies/default/learner/kl"] == pytest.approx(0.0, abs=1e-7)
-        assert result["policies/default/learner/entropy"] < 0.68  # that of two actions alike is 0.69
+        assert result["policies/default/learner/entropy"] < 0.68  # two equally likely actions have 0.69
         assert np.isfinite(result["policies/default/learner/value_loss"])
         assert training.running.trainee.policy.value_network.module.spec.core is None
 

@@ -20,7 +20,7 @@ def flags(*rows: str) -> np.ndarray:
 def fragment_with_ticks(
     acts: np.ndarray, terminateds: np.ndarray, truncateds: np.ndarray, rewards: Any = 1.0
 ) -> SampleBatch:
-    """A fragment in which agents see 1, 2, 3, ... and the state is ten times that; nothing where nobody is."""
+    """A fragment in which agents see 1, 2, 3, ... and the state is ten times that; empty slots hold nothing."""
     length, slots = terminateds.shape
     shown = acts.copy()
     shown[1:] |= terminateds | truncateds

@@ -1,4 +1,4 @@
-"""Mixers: monotone in every member's value, the sum as a special case, and nothing from who is absent."""
+"""Mixers: monotone in every member's value, the sum as a special case, and no effect of absent members."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def test_with_weights_of_one_the_mixer_is_the_sum() -> None:
     for layer in (own.first_weights, own.second_weights, own.first_biases, *own.second_bias[::2]):
         torch.nn.init.zeros_(layer.weight)
         torch.nn.init.constant_(layer.bias, 1.0 if layer in (own.first_weights, own.second_weights) else 0.0)
-    values, state = torch.rand(6, 2, MEMBERS), torch.randn(6, 2, STATE)  # positive, where an elu changes nothing
+    values, state = torch.rand(6, 2, MEMBERS), torch.randn(6, 2, STATE)  # positive, so that an elu changes nothing
     torch.testing.assert_close(own(values, state), SumMixer()(values, None))
 
 

@@ -1,4 +1,4 @@
-"""VDN and QMIX: targets of teams, least-squares fits of tables, exact resume, and who cannot learn by them."""
+"""VDN and QMIX: targets of teams, least-squares fits of tables, exact resume, and unsupported worlds."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ FAST: dict[str, Any] = {"model": {"hiddens": []}, "optimizer": "adam"}
 
 
 def team_rows(rewards: list[float], actions: list[list[int]], **columns: Any) -> SampleBatch:
-    """Rows in which each member sees which one it is."""
+    """Rows in which each member observes its own index."""
     rows = len(rewards)
     obs = {
         "agents": torch.eye(MEMBERS).expand(rows, 1, MEMBERS, MEMBERS),

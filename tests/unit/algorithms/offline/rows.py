@@ -23,11 +23,11 @@ ONE_LAYER = {"hiddens": [], "activation": "relu", "orthogonal_init": False}
 
 
 class Made(NamedTuple):
-    """A policy's networks with parameters of their own, and a minibatch as the learner gets it.
+    """A policy's networks with random parameters, and a minibatch in the form that the learner gets.
 
     Attributes:
         policy: The policy.
-        outputs: What losses get.
+        outputs: The outputs that losses get.
         named: Parameters by name.
         target: Parameters of the target networks by name.
         batch: Columns [S, 1] as tensors; row 0 is invalid.
@@ -67,7 +67,7 @@ def made(algorithm: Algorithm[Any], spaces: Spaces, seed: int = 0, rows: int = R
 
 
 def layer(named: dict[str, NDArray[Any]], part: str, x: NDArray[Any]) -> NDArray[Any]:
-    """Outputs of a network of one layer."""
+    """Outputs of a one-layer network."""
     result: NDArray[Any] = x @ named[f"{part}.head.weight"].T + named[f"{part}.head.bias"]
     return result
 
@@ -87,7 +87,7 @@ def softmax(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def taken(values: NDArray[Any], actions: NDArray[Any]) -> NDArray[Any]:
-    """Values [..., S] of the actions [S], of those of all actions."""
+    """Values [..., S] of the actions [S], from the values of all actions."""
     return values[..., np.arange(len(actions)), actions]
 
 

@@ -1,4 +1,4 @@
-"""BC and MARWIL maximise the likelihood of the data's actions, with equal weights or by advantage."""
+"""BC and MARWIL maximize the likelihood of the data's actions, with equal weights or by advantage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(folder: Path, observation: Space[Any], action: Space[Any], **columns: 
 
 
 def cue(rng: np.random.Generator, steps: int) -> tuple[Any, Any]:
-    """Observations whose sign decides about actions."""
+    """Observations whose sign determines the actions."""
     obs = rng.choice([-1.0, 1.0], (steps + 1, 1)).astype(np.float32)
     return obs, (obs[:-1, 0] > 0).astype(np.int64)
 
@@ -203,7 +203,7 @@ def test_what_only_the_step_before_shows_is_cloned_by_views(tmp_path: Path, core
     with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
         for _ in range(20):
             obs = rng.choice([-1.0, 1.0], (6, 1)).astype(np.float32)
-            before = np.append([False], obs[:4, 0] > 0)  # nothing is before the first step
+            before = np.append([False], obs[:4, 0] > 0)  # nothing comes before the first step
             flags = {"terminateds": np.arange(5) == 4, "truncateds": np.zeros(5, np.bool_)}
             writer.add_episode({"obs": obs, "actions": before.astype(np.int64), "rewards": np.zeros(5), **flags})
     model = {"views": {"obs": 2, "prev_actions": 1}, "core": core, "core_width": 8, "hiddens": [8]}

@@ -1,4 +1,4 @@
-"""CQL: its regulariser against closed forms, and its fixed point on a small MDP."""
+"""CQL: its regularizer compared with closed forms, and its fixed point on a small MDP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_importance_terms_are_subtracted_so_the_soft_maximum_is_the_log_of_an_in
     _, outputs, named, _, batch, row = made(CQL(model=ONE_LAYER, num_sampled_actions=4000), BOX, rows=3)
     for name, view in outputs.networks.views.items():
         if name.startswith("actor."):
-            view.mul_(0.1)  # its actions are drawn from all over the Box
+            view.mul_(0.1)  # so that its actions spread over the whole Box
     found = outputs.soft_maximum(batch)[..., 0].detach().numpy()
     for c, values in enumerate(found):
         # Q(s, a) is linear in a: the integral over [-1, 1]^2 of exp(Q) is a product of 2 sinh(w) / w.
@@ -90,7 +90,7 @@ GAMMA = 0.8
 
 
 def small_mdp(rng):
-    """Random MDP of 3 states and 2 actions, and a behaviour policy."""
+    """Random MDP of 3 states and 2 actions, and a behavior policy."""
     mdp = FiniteMDP(rng.dirichlet(np.ones(3), (3, 2)), rng.normal(size=(3, 2)), np.ones(3) / 3)
     return mdp, rng.dirichlet([2.0, 2.0], 3)
 
@@ -131,5 +131,5 @@ def test_on_a_small_mdp_the_gradient_vanishes_at_the_exact_conservative_values()
     loss = algorithm.critics_loss(policy.outputs(trained, batch, views), batch, {}).total
     (gradient,) = torch.autograd.grad(loss, flat)
     assert gradient.abs().max() < 1e-5
-    with torch.no_grad():  # they are not those of Q-learning, and lie below these where the data shows an action less
+    with torch.no_grad():  # lower than in Q-learning where the data shows an action less often
         assert (exact < mdp.optimal_q(GAMMA) - 0.1).any()

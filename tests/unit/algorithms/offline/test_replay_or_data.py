@@ -1,4 +1,4 @@
-"""A replay algorithm learns from data alone, from data beside an env, and from an env, by one setting."""
+"""One setting makes a replay algorithm learn from data, from an env, or from both."""
 
 from __future__ import annotations
 

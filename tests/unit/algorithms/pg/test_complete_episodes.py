@@ -13,7 +13,7 @@ T, B = 4, 3
 
 
 def fragments_of(lengths, cut, fragments):
-    """Makes fragments of a world whose column b runs episodes of the given lengths over and over.
+    """Makes fragments of a world whose column b repeats episodes of the given lengths.
 
     An observation is (column, episode, step); the reward of a step is its number in the episode plus 1; the value of an
     observation is 100 times its step.
@@ -52,7 +52,7 @@ def fragments_of(lengths, cut, fragments):
 
 def test_an_episode_that_ends_for_good_and_by_its_limit_at_once_is_not_bootstrapped():
     item = next(fragments_of([[2], [2], [2]], [[True], [True], [False]], 1))
-    item["terminateds"][1, 0] = True  # beside the truncation
+    item["terminateds"][1, 0] = True  # in addition to the truncation
     batch = CompleteEpisodes(0.5, use_baseline=True)(item)
     assert batch["value_targets"].tolist() == [[2.0, 2.0, 2.0 + 0.25 * 200, 2.0 + 0.5 * 200, 2.0, 2.0]]
 

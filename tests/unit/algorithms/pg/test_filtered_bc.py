@@ -23,7 +23,7 @@ def episodes(*returns: float, truncated: int | None = None) -> SampleBatch:
         actions=numbers[None],
         terminateds=(ends & ~is_cut)[None],
         truncateds=is_cut[None],
-        # Only the first step of an episode has its return.
+        # Only the first step of an episode holds the episode's return.
         value_targets=np.where(firsts, np.array(returns)[numbers], 99.0)[None].astype(np.float32),
         valid=np.ones((1, len(ends)), np.bool_),
     )

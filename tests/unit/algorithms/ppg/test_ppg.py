@@ -80,7 +80,7 @@ def test_a_phase_learns_from_the_batches_since_the_last_one_and_before_it_the_he
 
 
 def test_the_policy_that_a_phase_clones_is_the_one_before_it_for_older_batches_too() -> None:
-    training = ppg_training(policy_iterations=2, lr=[[0, 1e-2], [100, 0.0]])  # the second batch moves nothing
+    training = ppg_training(policy_iterations=2, lr=[[0, 1e-2], [100, 0.0]])  # the second batch changes nothing
     learner = training.running.trainee.learner
     flats = [learner.flat()]
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Preferences: noise of Bradley and Terry, whole episodes, reward model, the penalty of RLHF, DPO's loss."""
+"""Preferences: Bradley-Terry noise, whole episodes, reward model, the penalty of RLHF, DPO's loss."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SMALL = {
 
 
 def written(folder: Path, lengths: list[int]) -> DataSet:
-    """Writes a set of episodes, whose return is their length and whose observations are that length."""
+    """Writes a set of episodes whose returns and observations are their length."""
     with SetWriter(folder, gymnasium.spaces.Box(0, 99, (1,), np.float32), gymnasium.spaces.Discrete(2)) as writer:
         for length in lengths:
             ends = np.arange(1, length + 1) == length
@@ -127,7 +127,7 @@ def test_too_few_episodes_or_too_long_ones_are_refused(wanted: dict[str, int], m
 
 
 def stream(lengths: list[int]) -> SampleBatch:
-    """Rows of one env slot, in which a row with the final observation follows each episode's last step."""
+    """Rows of one env slot; a row with the final observation follows each episode's last step."""
     rows = [(episode, step, length) for episode, length in enumerate(lengths) for step in range(length + 1)]
     episode, step, length = (np.array(column) for column in zip(*rows, strict=True))
     return SampleBatch(
@@ -144,7 +144,7 @@ def test_whole_episodes_are_the_same_wherever_fragments_cut_them(lengths: list[i
         part = {name: column[begin : begin + size, None] for name, column in rows.items()}
         closing = rows["obs"][begin : begin + size + 1, None]
         if len(closing) <= len(part["valid"]):
-            closing = np.concatenate([closing, [[-1.0]]])  # the slot's next episode
+            closing = np.concatenate([closing, [[-1.0]]])  # the slot's next episode begins
         if begin < total:
             for batch in operator((0, SampleBatch({**part, "obs": closing}))):
                 found += [batch.map(lambda leaf, n=n: leaf[:, n]) for n in range(batch["valid"].shape[1])]
@@ -203,7 +203,7 @@ def test_the_score_of_a_truncated_episode_counts_once() -> None:
     targets = ComputeAdvantages(gamma=1.0, gae_lambda=1.0)(ModelRewards(trainee, reference_kl_coeff=0.1)(batch))[
         "value_targets"
     ]
-    np.testing.assert_array_equal(targets, np.full((2, 2), 4.0))  # with a bootstrap, 11 where it is truncated
+    np.testing.assert_array_equal(targets, np.full((2, 2), 4.0))  # with bootstrapping, the truncated one would have 11
 
 
 def test_the_loss_of_dpo_is_that_of_the_paper() -> None:
@@ -280,7 +280,7 @@ def test_labels_of_a_reward_model_follow_its_scores_at_the_ends_of_episodes() ->
     batch = SampleBatch(
         obs=np.zeros((4, 4)),
         actions=np.tile(np.arange(4), (3, 1)),
-        rewards=np.where(valid, [[9.0, 0.0, 0.0, 9.0]], 0.0),  # which decide nothing
+        rewards=np.where(valid, [[9.0, 0.0, 0.0, 9.0]], 0.0),  # these decide nothing
         valid=valid,
         terminateds=ends & [True, True, False, True],
         truncateds=ends & [False, False, True, False],

@@ -23,7 +23,7 @@ SHOWN_STEPS = 30
 
 @pytest.fixture
 def shown(tmp_path: Path) -> str:
-    """Demonstrations of one episode in which the observations count 1000, 1001, ... and reward 7 ends it."""
+    """Demonstrations of one episode, with observations 1000, 1001, ... and a final reward of 7."""
     valid = np.arange(SHOWN_STEPS + 1) < SHOWN_STEPS
     last = np.arange(SHOWN_STEPS + 1) == SHOWN_STEPS - 1
     columns = {
@@ -102,7 +102,7 @@ def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> N
     counts = np.array([are_shown(batch).sum() for batch in batches])
     assert all(len(batch["indices"]) == len(batch["weights"]) == 32 for batch in batches)
     assert counts.sum() == pytest.approx(500 * 32 * 0.25, abs=4 * np.sqrt(500 * 32 * 0.25 * 0.75))
-    assert counts.var() == pytest.approx(32 * 0.25 * 0.75, rel=0.25)  # row by row, not so many in each minibatch
+    assert counts.var() == pytest.approx(32 * 0.25 * 0.75, rel=0.25)  # drawn row by row, not so many per minibatch
     assert replay.drawn_batches == 500
 
 
@@ -170,7 +170,7 @@ def test_a_resumed_replay_draws_the_same(shown: str) -> None:
     saved = pickle.loads(pickle.dumps(replay.state()))
     other = replay_of(shown, 0.5)
     other.load_state(saved)
-    again = replay_of(shown, 0.5)  # saved before its first fragment, as a run is that is stopped at once
+    again = replay_of(shown, 0.5)  # saved before its first fragment, like a run that is stopped at once
     again.load_state(pickle.loads(pickle.dumps(other.state())))
     for each in (replay, other, again):
         each.add(0, fragment_counting_from(first=20))

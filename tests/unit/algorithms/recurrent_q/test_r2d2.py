@@ -1,4 +1,4 @@
-"""R2D2's loss against a loop over single observations, and what does not reach its gradient."""
+"""R2D2's loss compared with a loop over single observations, and what does not affect its gradient."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def policy() -> RecurrentQPolicy:
 
 
 def rows_of_sequences(seed: int = 0) -> SampleBatch:
-    """Sequences with an episode's end in the burn-in, one among the steps learned from, and one behind them."""
+    """Sequences with an episode's end in the burn-in, among the steps learned from, and after them."""
     drawn = torch.Generator().manual_seed(seed)
     span = BURN_IN + LENGTH + N_STEP
     starts = torch.zeros(ROWS, span, dtype=torch.bool)
@@ -50,9 +50,9 @@ def rows_of_sequences(seed: int = 0) -> SampleBatch:
     valid = torch.ones(ROWS, LENGTH, dtype=torch.bool)
     valid[1, 2] = False
     steps = torch.full((ROWS, LENGTH), N_STEP)
-    steps[1, 1] = 1  # the episode was cut off there
+    steps[1, 1] = 1  # the episode was truncated there
     discounts = 0.9 ** steps.float()
-    discounts[2, LENGTH - 1] = 0.0  # it ended for good there
+    discounts[2, LENGTH - 1] = 0.0  # it terminated there
     return SampleBatch(
         obs=torch.randn(ROWS, span, 2, generator=drawn),
         episode_starts=starts,

@@ -1,4 +1,4 @@
-"""R2D3 learns from what was shown, and goes on where it stopped."""
+"""R2D3 learns from demonstrations, and resumes where it stopped."""
 
 from __future__ import annotations
 

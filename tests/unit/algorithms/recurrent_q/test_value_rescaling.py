@@ -9,7 +9,7 @@ VALUES = torch.cat([torch.linspace(-2000, 2000, 4001), torch.linspace(-1, 1, 200
 
 
 def test_the_inverse_returns_every_value() -> None:
-    near = rounding_error(2 * 6)  # roundings of a function and of its inverse
+    near = rounding_error(2 * 6)  # rounding of the function and of its inverse
     torch.testing.assert_close(unrescaled(rescaled(VALUES)), VALUES, rtol=near, atol=near)
     torch.testing.assert_close(rescaled(unrescaled(VALUES / 20)), VALUES / 20, rtol=near, atol=near)
 

@@ -57,7 +57,7 @@ def fisher_matrix(distribution_at: Any, point: Tensor, actions: list[tuple[Tenso
 
 
 def products(distribution_at: Any, point: Tensor, damping: float) -> Tensor:
-    """The matrix of the Fisher products with the columns of the identity."""
+    """The matrix of Fisher products with the columns of the identity."""
     moved = point.clone().requires_grad_()
     kl = distribution_at(point).kl(distribution_at(moved)).mean()
     product = fisher_product(kl, moved, damping)
@@ -96,7 +96,7 @@ def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_it_has_unknowns(
     root = torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     matrix = root @ root.T + torch.eye(6, dtype=torch.float64)
     target = torch.arange(6, dtype=torch.float64)
-    for steps in (6, 9):  # further steps move nothing
+    for steps in (6, 9):  # more steps change nothing
         torch.testing.assert_close(matrix @ conjugate_gradient(lambda v: matrix @ v, target, steps), target)
     assert not conjugate_gradient(lambda v: matrix @ v, torch.zeros_like(target), 3).any()
 
@@ -138,10 +138,10 @@ def test_the_step_of_a_softmax_bandit_is_the_closed_form_natural_gradient() -> N
     probabilities = torch.tensor([0.5, 0.25, 0.25])
     parameters["policy_head.bias"].copy_(probabilities.log())
     advantages = torch.tensor([1.0, -2.0, 0.5])
-    # Each action as often as the policy draws it: the sampled gradient is the expected one.
+    # Each action occurs as often as the policy draws it, so the sampled gradient equals the expected one.
     loss = step_of(policy, algorithm)(parameters, single_steps([0, 0, 1, 2], [1.0, 1.0, -2.0, 0.5]), {})
     step = loss.assign["policy_head.bias"] - probabilities.log()
-    # F = diag(p) - p p^T maps the advantages to the gradient p (A - p^T A); F 1 = 0 leaves a constant open.
+    # F = diag(p) - p p^T maps the advantages to the gradient p (A - p^T A). F 1 = 0, so a constant remains open.
     natural = advantages - advantages.mean()
     variance = (probabilities * natural.square()).sum() - (probabilities @ natural).square()
     torch.testing.assert_close(step, natural * (2 * 0.002 / variance).sqrt(), rtol=1e-3, atol=1e-6)
@@ -150,7 +150,7 @@ def test_the_step_of_a_softmax_bandit_is_the_closed_form_natural_gradient() -> N
 
 @pytest.mark.parametrize("tried", [1, 10])
 def test_a_line_search_keeps_the_divergence_within_its_bound_or_restores_the_weights(tried: int) -> None:
-    """Small actions are rewarded: the divergence of a shrinking Gaussian outgrows its quadratic model."""
+    """Small actions are rewarded, so the Gaussian shrinks, and its divergence outgrows the quadratic model."""
     algorithm = rlrun.TRPO(max_kl=0.5, line_search_steps=tried, model={"hiddens": []})
     policy, parameters = linear(algorithm, Box(-1, 1, (1,), np.float32))
     loss = step_of(policy, algorithm)(
@@ -200,7 +200,7 @@ def test_a_step_improves_the_surrogate_within_its_bound(env: str, config: Mappin
 
     old, new, valid = distribution(before), distribution(learner.flat()), batch["valid"].float()
     ratio = (new.log_prob(batch["actions"]) - old.log_prob(batch["actions"])).exp()
-    surrogate = (ratio * batch["advantages"] * valid).sum() / valid.sum()  # the standardised advantages' mean is 0
+    surrogate = (ratio * batch["advantages"] * valid).sum() / valid.sum()  # the standardized advantages have mean 0
     kl = (old.kl(new) * valid).sum().item() / valid.sum().item()
     training.close()
     assert surrogate.item() > 1e-4

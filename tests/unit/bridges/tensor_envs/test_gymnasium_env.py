@@ -14,7 +14,7 @@ CPU = torch.device("cpu")
 
 
 class Clocks(VectorEnv):  # type: ignore[misc]
-    """Vector env of tensors: slot s ends after s + 1 steps; the flags' buffers are reused, as in Isaac Lab."""
+    """Vector env of tensors: episodes in slot s end after s + 1 steps; flags reuse buffers, as in Isaac Lab."""
 
     def __init__(self, mode: AutoresetMode, name: str) -> None:
         self.num_envs = 3

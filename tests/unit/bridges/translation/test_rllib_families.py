@@ -1,4 +1,4 @@
-"""Experiments of RLlib's algorithms for data, sequences, teams, tasks, models and searches become specs."""
+"""Experiments with RLlib's algorithms for data, sequences, teams, tasks, models and searches become specs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_data_alone_counts_sgd_steps_and_needs_no_env() -> None:
     Path("theirs.yaml").write_text("a: {run: BC, stop: {timesteps_total: 500000}, config: {input: x}}")
     spec = parse_document(translated_text(Path("theirs.yaml"))).data["a"]
     assert "env" not in spec
-    assert spec["stop"] == {"sgd_steps": 2500}  # a minibatch follows the reading of 200 rows
+    assert spec["stop"] == {"sgd_steps": 2500}  # one minibatch for every 200 rows read
     assert (spec["config"]["minibatch_size"], spec["config"]["sgd_steps_per_iteration"]) == (2000, 1)
 
 
@@ -80,10 +80,10 @@ def test_data_alone_counts_sgd_steps_and_needs_no_env() -> None:
     ("run", "config", "stop", "expected"),
     [
         ("CQL", "train_batch_size: 500", "timesteps_total: 2000", {"sgd_steps": 4}),
-        # An iteration is a pass over what the buffer may hold.
+        # An iteration is one pass over the capacity of the buffer.
         ("CRR", "train_batch_size: 500", "training_iteration: 3", {"sgd_steps": 300}),
         ("CRR", "num_rollout_workers: 1", "training_iteration: 3", {"time_total_s": 30}),
-        # A minibatch of 512 steps in windows of 3 is one of 171 windows, and 5,000 of them an iteration.
+        # A minibatch of 512 steps has 171 windows of 3 steps, and an iteration 5,000 windows.
         ("DT", "train_batch_size: 512, model: {max_seq_len: 3}", "training_iteration: 2", {"sgd_steps": 60}),
         ("MARWIL", "lr: 1", "episode_reward_mean: 5", {"evaluation/episode_return_mean": 5}),
     ],
@@ -121,13 +121,13 @@ def test_advantages_of_crr_are_divided_there_and_multiplied_here() -> None:
     assert crr.get("baseline", "mean") == "mean"
     assert config_of("CRR", "{input: x}")["weighting"] == "binary"
     rows = config_of("CRR", "{input: dataset, input_config: {paths: x}, target_network_update_freq: 384}")
-    assert rows["target_update_interval"] == 3  # 128 rows a minibatch
+    assert rows["target_update_interval"] == 3  # 128 rows per minibatch
 
 
 def test_replayed_sequences_of_r2d2_are_counted_by_their_steps_there() -> None:
     config = "{model: {max_seq_len: 15}, replay_buffer_config: {replay_burn_in: 5, capacity: 7000}}"
     r2d2 = config_of("R2D2", config)
-    assert r2d2["minibatch_size"] == 50  # 1,000 steps of 20 each
+    assert r2d2["minibatch_size"] == 50  # 1,000 steps, 20 in each
     assert r2d2["replay"] == {"burn_in": 5, "capacity": 7000, "length": 15, "stride": 15, "sampling": "uniform"}
     assert (r2d2["training_intensity"], r2d2["target_update_interval"]) == (0.15, 150)
 

@@ -138,7 +138,7 @@ def test_a_target_network_is_updated_after_env_steps_which_are_minibatches_here(
     rounds = "{rollout_fragment_length: 4, num_envs_per_worker: 5, target_network_update_freq: 8000}"
     dqn = config_of("DQN", rounds)
     assert (dqn["training_intensity"], dqn["target_update_interval"]) == (0.05, 400)
-    # With an intensity, so many rows are learned from per step: 2 minibatches of 32 rows per step are 64.
+    # With an intensity, this many rows are learned from per step: 2 minibatches of 32 rows make 64.
     dqn = config_of("DQN", "{training_intensity: 64, train_batch_size: 32, target_network_update_freq: 500}")
     assert (dqn["training_intensity"], dqn["target_update_interval"]) == (2.0, 1000)
     # Ape-X counts trained rows.
@@ -151,8 +151,8 @@ def test_a_target_network_is_updated_after_env_steps_which_are_minibatches_here(
 def test_losses_that_are_sums_there_have_the_same_bound_of_the_mean_gradient(run: str, rows: int) -> None:
     config = config_of(run, "{grad_clip: 40.0, vf_loss_coeff: 0.5}")
     assert config["max_grad_norm"] == pytest.approx(40 / rows)
-    assert config["vf_loss_coeff"] == 0.25  # of the squared error, which is halved there
-    assert config.get("normalize_rewards") is (False if run == "IMPALA" else None)  # which is the default of the others
+    assert config["vf_loss_coeff"] == 0.25  # RLlib halves the squared error
+    assert config.get("normalize_rewards") is (False if run == "IMPALA" else None)  # the others have this default
 
 
 def test_the_entropy_had_the_sign_of_the_loss_in_2018() -> None:
@@ -168,7 +168,7 @@ def test_the_entropy_is_a_mean_next_to_sums_in_learners_of_the_new_api() -> None
 
 def test_a_key_without_an_effect_there_has_none_here() -> None:
     config = config_of("DDPG", "{lr: 0.5, actor_lr: 0.25}", "Pendulum-v1")
-    assert (config["lr"], "critic_lr" in config) == (0.25, False)  # the critics' 1e-3 is the default of both
+    assert (config["lr"], "critic_lr" in config) == (0.25, False)  # the critics' 1e-3 is the default of both libraries
     assert "gamma" not in config_of("ES", "{gamma: 0.9}")
 
 
@@ -223,8 +223,8 @@ def test_a_grid_stays_one_of_the_setting_that_varies_and_one_of_several_is_refus
     ("run", "config", "stop"),
     [
         ("PPO", "{train_batch_size: 512}", {"env_steps": 1536}),  # one batch
-        ("DQN", "{}", {"env_steps": 3000}),  # at least so many steps
-        ("IMPALA", "{}", {"time_total_s": 30}),  # at least so many seconds
+        ("DQN", "{}", {"env_steps": 3000}),  # at least this many steps
+        ("IMPALA", "{}", {"time_total_s": 30}),  # at least this many seconds
     ],
 )
 def test_iterations_become_what_they_are_counted_by(run: str, config: str, stop: dict[str, int]) -> None:

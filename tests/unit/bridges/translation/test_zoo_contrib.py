@@ -1,4 +1,4 @@
-"""Settings of sb3-contrib's algorithms and of hindsight replay have meanings, registered algorithms or not."""
+"""Settings of sb3-contrib's algorithms and of hindsight replay are translated, registered or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rlrun card``: what a card says of its run, what it holds, and what others do with it."""
+"""``rlrun card``: what a card says about its run, what it contains, and how others use it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def card(runs: Path) -> Path:
 
 
 def written(runs: Path, target: str, output: Path, *more: object) -> Result:
-    """Writes a card of two episodes a seed."""
+    """Writes a card with two episodes per seed."""
     return rlrun("card", target, "-o", output, "--episodes", 2, "--runs-dir", runs, *more)
 
 
@@ -219,7 +219,7 @@ def test_an_earlier_card_is_replaced_and_files_of_others_stay(runs: Path, card: 
 def test_a_secret_or_a_path_of_this_machine_is_in_no_card(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
-    monkeypatch.setenv("MY_TOKEN", "CartPole-v1")  # which the README names
+    monkeypatch.setenv("MY_TOKEN", "CartPole-v1")  # the README names this value
     refused = written(runs, "poles", tmp_path / "card")
     assert refused.exit_code == 2
     assert wording("MY_TOKEN") in refused.stderr.splitlines()
@@ -263,7 +263,7 @@ def test_a_configuration_is_named_where_a_run_has_several(wording) -> None:
 
 
 def gathered(means: dict[int, float | None], trial: str | None = None) -> CardEvidence:
-    """Evidence of seeds with these mean returns; None is a seed without a checkpoint."""
+    """Evidence from seeds with these mean returns; None stands for a seed without a checkpoint."""
     trials = [trial_of(seed, status="TERMINATED" if mean is not None else "ERROR") for seed, mean in means.items()]
     group = Group("", "poles", {}, (tuple((each,) for each in trials),))
     table = RunTable("poles", "2026-01-01", "rlrun train", "local", (), {}, ())

@@ -1,4 +1,4 @@
-"""Exported policies act as the policies do: networks x action spaces x families, greedy and sampled."""
+"""Exported policies act like the originals: networks x action spaces x families, greedy and sampled."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ ACTIONS: dict[str, gymnasium.Space[Any]] = {
 
 
 def acting(algorithm: Algorithm[Any], spaces: Spaces) -> tuple[BehaviorPolicy, Policy]:
-    """The behavior policy of random weights."""
+    """A behavior policy with random weights, and its policy."""
     policy = algorithm.policy(spaces, 0)
     with torch.no_grad():
         for name, parameter in policy.module.named_parameters():
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
-            if parameter.ndim < 4:  # convolutions stay as they are: float32 would tell apart large numbers
+            if parameter.ndim < 4:  # not convolutions: their outputs would be large, and rounding would show
                 parameter.add_(noise / 4 / max(1, parameter[:1].numel()) ** 0.5)
             if name.endswith(".variance"):
                 parameter.abs_()
@@ -175,7 +175,7 @@ CELLS = [
 
 
 def is_cheap(network: str, action: str) -> bool:
-    """Whether a cell is tested each time: torch's networks with one action space each."""
+    """Whether a combination is always tested: torch's networks with one action space each."""
     return network not in IN_TORCH or [*ACTIONS][IN_TORCH.index(network)] == action
 
 
@@ -234,7 +234,7 @@ def test_exported_c_code_of_normalised_layers_acts_as_the_policy(family: str) ->
 
 
 class Gated(nn.Module):
-    """Encoder of one's own: features times a sigmoid of others."""
+    """Custom encoder: features times the sigmoid of other features."""
 
     def __init__(self, space: Any) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""An env outside of the list of harmless ones."""
+"""An env that is not in the list of harmless envs."""
 
 from rlrun.toys.known_optimum import ConstantReward
 
 
 class AnEnv(ConstantReward):
-    """An env of its own."""
+    """A custom env."""

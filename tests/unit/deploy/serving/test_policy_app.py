@@ -1,4 +1,4 @@
-"""A served policy: its actions are those of the training, one by one, together, in sessions and across reloads."""
+"""A served policy acts as in training: one by one, in batches, in sessions and across reloads."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from rlrun.engine.messages.errors import Problem, SpecError, TrainingFailed, Usa
 
 
 class Bench:
-    """What the shells of these tests hold."""
+    """The object in the shells of these tests."""
 
     def __init__(self, start: int) -> None:
         if start < 0:

@@ -1,4 +1,4 @@
-"""A Ray that does not come up in its time is started again, and given up in words."""
+"""A Ray that does not start in time is started again; if it never does, there is a clear error."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TIMED_OUT = Exception(
     "The current node timed out during startup. This could happen because some of the raylet failed to startup or the "
     "GCS has become overloaded."
 )
-"""What Ray raises after 30 seconds, which no test waits for."""
+"""The error that Ray raises after 30 seconds, for which no test waits."""
 
 
 class StartedRays:
-    """Stands for `ray.init`: each call fails with the next of the failures, if there is one left."""
+    """Stand-in for `ray.init`: each call fails with the next failure, if there is one left."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
@@ -35,7 +35,7 @@ class StartedRays:
 
 @pytest.fixture
 def rays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartedRays]:
-    """Rays that fail as a test's parameter says."""
+    """Rays that fail as the test's parameter says."""
     started = StartedRays(*request.param)
     monkeypatch.setattr(ray, "init", started)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "mine")

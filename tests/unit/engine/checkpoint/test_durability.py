@@ -1,4 +1,4 @@
-"""What is written is synced before it gets its name, and the name is synced after: seen by the calls to the system."""
+"""Files are synced before they get their names, and the names are synced afterwards, as system calls show."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Journal = list[tuple[str, Path]]
 
 @pytest.fixture
 def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
-    """What is synced, and what gets a name, in their order; the calls do what they always do."""
+    """Syncs and renames, in order; the recorded calls still do their work."""
     found: Journal = []
 
     def recording(name: str, call: Callable[..., Any], place: Callable[..., Path]) -> Callable[..., Any]:
@@ -47,7 +47,7 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
 
 
 def recorded_removal(journal: Journal) -> Callable[..., None]:
-    """Returns what removes a directory, and says so in the journal."""
+    """Returns a function that removes a directory and records it in the journal."""
     remove = shutil.rmtree
 
     def removed(path: Path, *, ignore_errors: bool = False) -> None:

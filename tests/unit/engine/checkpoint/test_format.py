@@ -71,7 +71,7 @@ def checkpoint(pristine: Path, tmp_path: Path) -> Path:
 
 
 def resealed(directory: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Changes the manifest as an attacker would: with the right digest for the changed text."""
+    """Changes the manifest like an attacker, with the correct digest of the changed text."""
     path = directory / "manifest.json"
     data = json.loads(path.read_text())
     change(data)
@@ -129,7 +129,7 @@ def test_tensors_come_back_writable_and_in_c_order_however_they_lay(tmp_path: Pa
 
 
 def test_an_array_that_safetensors_does_not_know_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    # The reason is in the words of safetensors, which differ from version to version.
+    # The reason comes from safetensors, whose wording differs between versions.
     with pytest.raises(CheckpointError, match=r"^policies/p: .*complex128"):
         write_checkpoint(tmp_path / "c", Content({}, {}, {"policies/p": {"x": np.zeros(2, complex)}}))
     assert list(tmp_path.iterdir()) == []
@@ -320,7 +320,7 @@ def pickled_array() -> bytes:
 
 
 def overlapping_members() -> bytes:
-    """Returns an archive of two members which are the same bytes of the file."""
+    """Returns an archive with two members that share the same bytes of the file."""
     buffer = io.BytesIO()
     array = io.BytesIO()
     np.save(array, np.zeros(1000))

@@ -1,4 +1,4 @@
-"""A process that saves without pause is killed at random instants; what it leaves must be usable every time."""
+"""A process that saves without pause is killed at random instants; what it leaves must always be usable."""
 
 import random
 import subprocess
@@ -43,14 +43,14 @@ def test_a_kill_at_any_instant_leaves_a_whole_checkpoint_no_older_than_before(tm
         )
         with process:
             assert process.stdout is not None
-            saved = int(process.stdout.readline())  # once, however slow the disk is
+            saved = int(process.stdout.readline())  # the first save is complete, however slow the disk
             time.sleep(moments.uniform(0.02, 0.12))
             process.kill()
             assert process.stderr is not None
             assert process.stderr.read() == ""
         store = CheckpointStore(tmp_path, keep=2, best="score")
         scan = store.scan()
-        assert scan.skipped == ()  # nothing half written ever stands under a checkpoint's name
+        assert scan.skipped == ()  # no half-written checkpoint ever has a checkpoint's name
         found = store.read_newest()
         assert found is not None
         iteration = found[1].state["iteration"]
@@ -58,4 +58,4 @@ def test_a_kill_at_any_instant_leaves_a_whole_checkpoint_no_older_than_before(tm
         assert (found[1].state["log"] == iteration).all()
         assert iteration >= saved > newest
         newest = iteration
-    assert len(store.paths()) <= 5  # two newest, the best, and what a kill kept from being removed
+    assert len(store.paths()) <= 5  # the two newest, the best, and those that a kill kept from being removed

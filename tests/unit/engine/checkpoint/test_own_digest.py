@@ -1,4 +1,4 @@
-"""Files that hold their own digest: what was altered is noticed, what earlier versions wrote is believed."""
+"""Files that contain their own digest: changes are detected, and files of earlier versions are accepted."""
 
 from __future__ import annotations
 

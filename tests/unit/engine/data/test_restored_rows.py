@@ -1,4 +1,4 @@
-"""Rows of a checkpoint are held to the first rows that they are put together with."""
+"""Rows of a checkpoint must match the first new rows that they are joined with."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def boxes(draw: Any) -> Box:
     if low.dtype.kind != "f":
         low = np.clip(low, -(2**62), 2**62).astype(dtype)
         return Box(np.minimum(low, 5).astype(dtype), np.maximum(low, 5).astype(dtype), low.shape, dtype)
-    low = np.where(np.isposinf(low), 0, low).astype(dtype)  # which Gymnasium refuses as a lower bound
+    low = np.where(np.isposinf(low), 0, low).astype(dtype)  # Gymnasium refuses this as a lower bound
     return Box(low, np.full_like(low, draw(st.sampled_from([np.inf, np.finfo(dtype).max]))), low.shape, dtype)
 
 
@@ -62,7 +62,7 @@ def test_a_space_comes_back_exactly(space: Any) -> None:
     again = space_from_json(json.loads(json.dumps(space_to_json(space), allow_nan=False)))
     assert again == space
     own, found = list(named_leaves(space_tree(space))), list(named_leaves(space_tree(again)))
-    assert [path for path, _ in own] == [path for path, _ in found]  # in the order of the keys too
+    assert [path for path, _ in own] == [path for path, _ in found]  # keys are also in the same order
     for (_, part), (_, restored) in zip(own, found, strict=True):
         assert (part.dtype, part.shape) == (restored.dtype, restored.shape)
         if isinstance(part, Box):

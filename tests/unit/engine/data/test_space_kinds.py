@@ -37,7 +37,7 @@ TEXT = SpaceKind(
 
 
 class Spelling(gymnasium.Env):  # type: ignore[type-arg]
-    """Shows a word of one letter, which is the action that is right."""
+    """Shows a one-letter word; the letter is the right action."""
 
     observation_space = Dict({"word": WORDS, "length": Box(0, 4, (1,))})
     action_space = Discrete(2)

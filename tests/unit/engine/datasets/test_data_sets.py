@@ -1,4 +1,4 @@
-"""Data sets hold what was written, survive kills and resumes, and are read without loading."""
+"""Data sets contain what was written, survive kills and resumes, and are read without loading them whole."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_set_holds_the_episodes_that_were_written(tmp_path: Path) -> None:
 def test_slots_in_parallel_write_whole_episodes_in_the_order_of_their_ends(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     first, second = running_episode(rng, 4), running_episode(rng, 3)
-    # Slot "0": two steps and an end, the final observation, a step of the next episode.
+    # Slot "0": two steps, the second of which ends the episode; the final observation; a step of the next episode.
     first["terminateds"][1] = True
     first["valid"] = np.array([True, True, False, True])
     with writer(tmp_path / "set") as written:
@@ -111,7 +111,7 @@ def test_slots_in_parallel_write_whole_episodes_in_the_order_of_their_ends(tmp_p
     assert rows["truncateds"].nonzero()[0].tolist() == [8]
     assert_same(rows["obs"]["place"][:3], first["obs"]["place"][:3])
     assert_same(rows["obs"]["place"][3:6], second["obs"]["place"][:3])
-    assert_same(rows["obs"]["place"][9], begins["obs"]["place"][0])  # row 0 without a step is the final observation
+    assert_same(rows["obs"]["place"][9], begins["obs"]["place"][0])  # row 0 is not a step but a final observation
     assert_same(rows["obs"]["place"][10:], first["obs"]["place"][3:])  # cut, with the observation after its last step
 
 
@@ -233,7 +233,7 @@ def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-        def is_in_memory(place: int) -> bool:  # the question has the system read what is near
+        def is_in_memory(place: int) -> bool:  # asking makes the system read nearby data
             try:
                 return os.preadv(file.fileno(), [bytearray(1)], place, os.RWF_NOWAIT) == 1
             except BlockingIOError:
@@ -244,7 +244,7 @@ def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
         if is_in_memory(rows * 6):
             pytest.skip("this file system keeps files in memory")
         columns = mapped_columns(path, forms, rows)
-        os.pread(file.fileno(), 1, rows * 4)  # waits for what the opening has read
+        os.pread(file.fileno(), 1, rows * 4)  # waits until the reads of the opening are done
         assert not is_in_memory(rows * 3)
     assert columns["rewards"][rows // 2] == 0
 
@@ -394,11 +394,11 @@ def test_a_running_episode_does_not_keep_the_rows_of_those_that_are_in_files(tmp
     space, steps = Box(0, 255, (2000,), np.uint8), 10
     obs, numbers, flags = np.ones((steps + 1, 8, 2000), np.uint8), np.zeros((steps, 8)), np.zeros((steps, 8), np.bool_)
     valid = np.ones((steps, 8), np.bool_)
-    valid[-1, 1:] = False  # all slots but the first end
+    valid[-1, 1:] = False  # all slots except the first end
     rows = {"obs": obs, "actions": numbers.astype(np.int64), "rewards": numbers, "terminateds": flags}
     written = SetWriter(tmp_path / "set", space, Discrete(2), episodes_per_file=7)
     for fragments in range(20):
-        if fragments == 1:  # the first one imports Arrow
+        if fragments == 1:  # the first fragment imports Arrow
             tracemalloc.start()
         written.add_slots([*"01234567"], {**rows, "truncateds": flags, "valid": valid}, [False] * 8)
     kept, _ = tracemalloc.get_traced_memory()

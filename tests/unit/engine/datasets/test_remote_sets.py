@@ -1,4 +1,4 @@
-"""Data sets in a storage are copied once into a bounded cache, and read in blocks where they are too large for it."""
+"""Data sets in a storage are copied once into a bounded cache, or read in blocks if they are too large for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(folder: Path, files: int = 1, first: int = 0, space: Box | Discrete = Discrete(3)) -> str:  # noqa: B008
-    """URI of a set with an episode in each file; observations count up from `first`, longer by a step in each."""
+    """URI of a set with one episode per file, each a step longer; observations count up from `first`."""
     with SetWriter(folder, Box(0, 1e6, (1,)), space, episodes_per_file=1) as writer:
         for number in range(files):
             steps = 8 + number
@@ -144,7 +144,7 @@ def test_who_finds_a_copy_under_way_waits_for_it_and_uses_it(tmp_path: Path, cac
     assert found is not None
     folder, rows = cache / found.digest, []
     waits = threading.Thread(target=lambda: rows.append(found.rows(np.array([3]))))
-    with alone_with(folder):  # as another process that copies
+    with alone_with(folder):  # like another process that is copying
         waits.start()
         folder.mkdir(exist_ok=True)
         (tmp_path / "set" / "000000.arrow").rename(folder / "000000.arrow")

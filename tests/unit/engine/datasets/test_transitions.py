@@ -1,4 +1,4 @@
-"""Steps, transitions and sequences of a data set are those of its episodes."""
+"""Steps, transitions and sequences of a data set match its episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what an env says is allowed to a mask in the observation, and what is said of a mask that allows nothing."""
+"""Action masks: from an env's info to the observation, and messages about masks that allow nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORGETFUL = EnvConfig(id=f"{__name__}:Forgetful")
 
 
 class Forgetful(gymnasium.Env):
-    """Allows nothing from a step on, in one env; or in the second of its two choices."""
+    """Allows nothing from some step on, in one env, or in the second of its two choices."""
 
     def __init__(
         self, from_step: int, env_index: int, in_env: int = 1, ends: str = "", second_only: bool = False
@@ -52,7 +52,7 @@ class Forgetful(gymnasium.Env):
 
 
 class TakesNumbers(AsymmetricBox):
-    """Offers masks where there is nothing to choose among."""
+    """Offers masks although there is nothing to choose from."""
 
     def action_masks(self) -> list[bool]:
         return [True, True]

@@ -1,4 +1,4 @@
-"""Our vector CartPole is Gymnasium's single one, env slot by env slot and bit by bit."""
+"""rlrun's vector CartPole equals Gymnasium's single env, env slot by env slot and bit by bit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_slot_equals_gymnasiums_single_env_over_many_episodes(kwargs: dict
         assert single.reset(seed=SEEDS.seed(slot, 0))[0].tobytes() == observations[slot].tobytes()
     random = np.random.default_rng(0).integers(0, 2, (steps, slots))
     for step in range(steps):
-        # Three env slots fall often, three are balanced until they are truncated.
+        # Three env slots fall often, and three are balanced until they are truncated.
         actions = np.where(np.arange(slots) < 3, random[step], balancing(observations))
         observations, rewards, terminateds, truncateds, infos = vector.step(actions)
         assert infos == {}

@@ -1,4 +1,4 @@
-"""One rule on every backend: rows after an end, flags, seeds, spaces, and the return to a place inside an episode."""
+"""The same rules on every backend: rows after an end, flags, seeds, spaces, and returns into an episode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ gymnasium.register("rlrun-tests/WholeCartPole-v0", vector_entry_point=CartPoleVe
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An env, how long to play it (several episodes in each env slot), and at how many random points to leave it."""
+    """An env, how long to play it (several episodes in each env slot), and at how many random points to stop."""
 
     backend: str
     env: dict[str, Any]
@@ -69,7 +69,7 @@ CASES = {
     "truncate-only": Case("loop", {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 9}}),
     "pong": Case("atari", {"id": "ALE/Pong-v5", "kwargs": {"noop_max": 5}, "max_episode_steps": 5}, 14, 1),
 }
-"""Envs whose env slots are seeded one by one: all of the rule is held."""
+"""Envs whose env slots are seeded one by one; they follow all of the rules."""
 
 WHOLE = {
     "gymnasium": Case("gymnasium", {"id": "rlrun-tests/WholeCartPole-v0"}),
@@ -77,7 +77,7 @@ WHOLE = {
         "atari", {"id": "ALE/Breakout-v5", "kwargs": {"noop_max": 5, "episodic_life": True, "frameskip": 24}}, 50
     ),
 }
-"""Envs that are seeded as a whole, or whose episodes begin where the last ended: they restart."""
+"""Envs that are seeded as a whole, or whose episodes begin where the last one ended; they restart."""
 if importlib.util.find_spec("envpool"):
     WHOLE["envpool-cartpole"] = Case("envpool", {"id": "CartPole-v1", "backend": "envpool"})
     WHOLE["envpool-pendulum"] = Case("envpool", {"id": "Pendulum-v1", "backend": "envpool", "max_episode_steps": 9})
@@ -88,14 +88,14 @@ seeded_but_pictures = pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=name, marks=[pytest.mark.regress] * (name == "pong")) for name, case in CASES.items()],
 )
-"""Those with pictures take seconds; other tests begin chosen episodes in them, restore places, and compare rows."""
+"""Envs with pictures take seconds; other tests begin chosen episodes in them, restore places, and compare rows."""
 whole = pytest.mark.parametrize("case", WHOLE.values(), ids=WHOLE)
 every = pytest.mark.parametrize("case", (CASES | WHOLE).values(), ids=CASES | WHOLE)
 
 
 @dataclass
 class Recorded:
-    """A stretch of experience: `observations` and `places` hold one row more than the rest."""
+    """A stretch of experience: `observations` and `places` have one more row than the rest."""
 
     observations: list[Any]
     places: list[list[EpisodePosition]]
@@ -256,7 +256,7 @@ def test_slots_differ_and_first_episodes_number_the_first(case: Case) -> None:
 
 
 def saved_at(stretch: Recorded, step: int) -> tuple[list[EpisodePosition], list[Any], list[str]]:
-    """Returns what a worker saves after so many steps: places, actions since each reset, hashes."""
+    """Returns what a worker saves after some steps: places, actions since each reset, hashes."""
     places = stretch.places[step]
     actions = [
         map_tree(lambda leaf, slot=slot: leaf[:, slot], np.array(stretch.actions[step - place.length : step]))
@@ -339,7 +339,7 @@ def test_replaying_stops_when_its_time_is_over(case: Case) -> None:
 
 
 def joined(first: Recorded, second: Recorded) -> Recorded:
-    """Returns a stretch and the one behind it as one; the second begins with what the first ends with."""
+    """Joins a stretch and the one after it; the second begins with the last row of the first."""
     return Recorded(
         first.observations[:-1] + second.observations,
         first.places[:-1] + second.places,
@@ -353,9 +353,9 @@ def joined(first: Recorded, second: Recorded) -> Recorded:
 
 @contextmanager
 def chosen_episodes(case: Case, slots: Sequence[int], seeds: Sequence[int]) -> Iterator[tuple[int, Recorded]]:
-    """Gives a stretch in which chosen episodes are begun in some env slots, and after how many steps that was.
+    """Yields the number of steps before chosen episodes begin in some env slots, and the whole stretch.
 
-    It is right after an end in the last env slot, which would begin its next episode then.
+    They begin right after an end in the last env slot, when its next episode would begin.
     """
     stretch = recorded(case)
     step = int(stretch.ends[:, -1].argmax()) + 1

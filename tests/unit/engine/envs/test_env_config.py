@@ -1,4 +1,4 @@
-"""What may stand under `env` in a spec."""
+"""What a spec may contain under `env`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that envs tell: known optima, and what is refused."""
+"""Models that envs provide: known optima, and what is refused."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from rlrun.engine.messages.errors import UsageError
 
 
 class Coin(gymnasium.Env[int, int]):
-    """An env of one's own that tells its model: heads pays 1, tails ends the episode; the action picks the coin."""
+    """A custom env that provides its model: heads pays 1, tails ends the episode; the action picks the coin."""
 
     def __init__(self) -> None:
         self.observation_space, self.action_space = Discrete(1), Discrete(2)

@@ -1,4 +1,4 @@
-"""Whoever waits for an env's own code is told what it waits for, and can end the wait."""
+"""Users who wait for an env's code are told what rlrun waits for, and can end the wait."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_innermost_is_watched_and_what_is_around_it_has_its_time_anew(wordin
         began = time.monotonic()
         with wording.raised(StepTimeout):
             time.sleep(600)
-        assert time.monotonic() - began >= 0.4  # counted from a little before
+        assert time.monotonic() - began >= 0.4  # its time starts slightly before `began`
 
 
 def test_a_signal_that_comes_when_the_code_has_ended_does_nothing() -> None:
@@ -119,7 +119,7 @@ def test_nothing_keeps_an_env_alive_that_was_watched() -> None:
         pass
     del env
     deadline = time.monotonic() + 60
-    while kept() is not None and time.monotonic() < deadline:  # the thread may be looking just now
+    while kept() is not None and time.monotonic() < deadline:  # the thread may be looking right now
         gc.collect()
         time.sleep(0.01)
     assert kept() is None

@@ -1,4 +1,4 @@
-"""Vector envs that others wrote: what their infos say of an env slot, and what is refused."""
+"""Third-party vector envs: what their infos say about an env slot, and what is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENV_ID = "rlrun-tests/Native-v0"
 
 
 class Native(gymnasium.vector.VectorEnv[Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Ends env slot 1 at every third step and disobeys the rule at the row after: it pays and says things there."""
+    """Ends env slot 1 at every third step and breaks the rule in the next row: it has a reward and infos there."""
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
     shape = (2,)
@@ -70,7 +70,7 @@ class WrongShape(Native):
 
 
 class NoNumber(Native):
-    """Pays env slot 1 no number in its second step."""
+    """Gives env slot 1 a reward that is not a number in its second step."""
 
     def step(self, actions: Any) -> Any:
         observations, rewards, *others = super().step(actions)
@@ -79,7 +79,7 @@ class NoNumber(Native):
 
 
 class Other(Native):
-    """Returns something else in the place of one part of its second step."""
+    """Replaces one part of its second step by something else."""
 
     def __init__(self, num_envs: int, part: int, value: Any) -> None:
         super().__init__(num_envs)
@@ -93,7 +93,7 @@ class Other(Native):
 
 
 class Masked(Native):
-    """Forbids one action in each env slot, in turns."""
+    """Forbids one action at a time in each env slot, in turn."""
 
     def action_masks(self) -> list[list[bool]]:
         return [[(self.elapsed + slot) % 2 == action for action in range(2)] for slot in range(self.num_envs)]
@@ -106,7 +106,7 @@ class Raising(Native):
 
 @pytest.fixture
 def registered(request: pytest.FixtureRequest) -> Iterator[VectorEnv]:
-    """Makes the vector env that a test names, two env slots of it."""
+    """Makes the vector env that a test names, with two env slots."""
     gymnasium.register(ENV_ID, vector_entry_point=request.param)
     try:
         yield make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)

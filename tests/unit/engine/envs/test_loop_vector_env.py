@@ -1,4 +1,4 @@
-"""What the loop backend does with envs that go wrong, and what it takes care of for those that do not."""
+"""How the loop backend handles envs that go wrong, and what it does for envs that do not."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def looped(*envs: gymnasium.Env[Any, Any]) -> LoopVectorEnv:
 
 
 def refusal(env: gymnasium.Env[Any, Any], actions: Any = (1, 1), steps: int = 1) -> str:
-    """Returns what is said of an env in the second of two env slots."""
+    """Returns the message about an env in the second of two env slots."""
     vector = looped(Scripted(observation_space=env.observation_space, on_reset=env.reset()), env)
     vector.reset()
     for _ in range(steps - 1):
@@ -437,7 +437,7 @@ def test_an_env_with_state_across_episodes_is_not_restored(wrapper: Any, length:
 
     vector, actions = made(), np.zeros(2, np.int64)
     observations, returns = vector.reset(), np.zeros(2)
-    for _ in range(4 + length):  # the fourth one begins the second episodes
+    for _ in range(4 + length):  # the fourth step begins the second episodes
         observations, rewards, *_ = vector.step(actions)
         returns = returns + rewards if vector.places()[0].length else np.zeros(2)
     places = [replace(place, episode_return=own) for place, own in zip(vector.places(), returns, strict=True)]

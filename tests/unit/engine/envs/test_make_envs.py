@@ -29,7 +29,7 @@ SEEDS = EpisodeSeeds(0, worker_index=3)
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Writes a module of the user's and forgets it after the test."""
+    """Writes a user's module, and unloads it after the test."""
 
     def write(name: str, text: str) -> None:
         (tmp_path / f"{name}.py").write_text("import gymnasium\nfrom gymnasium.spaces import *\n" + text)
@@ -40,7 +40,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def refused(config: Any, error: type[RlrunError]) -> str:
-    """Returns what is said both before anything is built and when it is."""
+    """Returns the message, which is the same before anything is built and when it is built."""
     said = []
     for use in (check_env, lambda config: make_vector_env(config, 2, SEEDS)):
         with pytest.raises(error) as raised:

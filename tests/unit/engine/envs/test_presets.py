@@ -1,4 +1,4 @@
-"""Presets: what is usual for a family of envs, under what a spec says itself."""
+"""Presets: usual settings for a family of envs, which a spec can override."""
 
 from __future__ import annotations
 

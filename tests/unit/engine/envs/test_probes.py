@@ -19,7 +19,7 @@ STEPS = 40
 
 
 class Mass(gymnasium.Env[Any, Any]):
-    """Mass on a spring, pushed by the action; rewards are high near the origin. What is wrong is told by name."""
+    """Mass on a spring, pushed by the action; rewards are high near the origin. A name selects what is wrong."""
 
     def __init__(self, fault: str = "") -> None:
         self.fault = fault
@@ -78,7 +78,7 @@ class Mass(gymnasium.Env[Any, Any]):
 
 
 class Arm(gymnasium.Env[Any, Any]):
-    """Arm of two links with fast joints; angles as cosines and sines, velocities and the tip, so nothing is hidden."""
+    """Arm with two links and fast joints; shows cosines and sines of angles, velocities and the tip; hides nothing."""
 
     def __init__(self) -> None:
         self.action_space = Box(-1.0, 1.0, (2,), np.float32)
@@ -160,7 +160,7 @@ def test_values_beyond_which_actions_are_clipped_are_told(monkeypatch: pytest.Mo
 
 def test_an_action_with_an_effect_that_shows_late_is_late_by_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert probed(monkeypatch, "late").effects.delay == 1
-    assert probed(monkeypatch, "no velocity").effects.delay == 1  # the velocity changes first, and is not shown
+    assert probed(monkeypatch, "no velocity").effects.delay == 1  # the velocity changes first, but it is not shown
 
 
 def test_rewards_that_never_differ_have_a_gap_of_a_whole_episode(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Numbers of infos that an env's config names: kept at every step, or refused with the step that lacks them."""
+"""Numbers in infos that an env's config names: kept at every step, or refused with the step that lacks them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS = EpisodeSeeds(0, worker_index=2)
 
 
 class Tells(ConstantReward):
-    """Tells a cost of 0.5 at each step of its episodes of 3, and what it is given at the second."""
+    """Reports a cost of 0.5 at each step of its 3-step episodes, but the given value at the second."""
 
     def __init__(self, second: Any = 0.5) -> None:
         super().__init__(episode_len=3)

@@ -1,4 +1,4 @@
-"""What envs that are stepped one by one note of where they are, and what a later process reads of it."""
+"""Notes of envs that are stepped one by one about their position, and how a later process reads them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ SEEDS = EpisodeSeeds(run_seed=7, worker_index=0)
 
 
 class Reads(gymnasium.Env[Any, Any]):
-    """Reads at each reset and step what is noted; episodes have two steps."""
+    """Reads the notes at each reset and step; episodes have two steps."""
 
     observation_space: ClassVar[Any] = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space: ClassVar[Any] = gymnasium.spaces.Discrete(2)
@@ -64,7 +64,7 @@ def test_the_env_slot_and_its_episode_are_noted_while_it_is_reset_or_stepped_and
     assert stepped_env(tmp_path) is None
     env.reset()
     assert stepped_env(tmp_path) is None
-    for _ in range(3):  # two steps, and the reset behind an episode's end
+    for _ in range(3):  # two steps, and the reset after an episode's end
         env.step(np.zeros(2, np.int64))
         assert stepped_env(tmp_path) is None
     first, second = [noted(0, 0), noted(1, 0)], [noted(0, 1), noted(1, 1)]

@@ -1,4 +1,4 @@
-"""Envs and worlds whose close() raises: what was done is not lost for it, wherever they are closed."""
+"""Envs and worlds whose close() raises: no work is lost, wherever they are closed."""
 
 from __future__ import annotations
 

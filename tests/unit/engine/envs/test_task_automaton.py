@@ -17,7 +17,7 @@ from rlrun.exact.task_model import certificate, task_model, with_satisfaction
 
 
 class Says(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Labels the state behind an action by the action: 0 a, 1 b, 2 c, 3 nothing. It pays 7, which nobody sees."""
+    """Labels the state after an action by the action: 0 a, 1 b, 2 c, 3 nothing. It pays 7, which the task hides."""
 
     observation_space = Discrete(4)
     action_space = Discrete(4)
@@ -40,7 +40,7 @@ A_THEN_B = {
     ],
     "accepting": [["done"]],
 }
-"""Visit a, then b, and never c before."""
+"""Visit a, then b, and never c before that."""
 
 
 def played(env: TaskAutomaton, *actions: int) -> list[tuple[Any, float, bool, float]]:
@@ -119,9 +119,9 @@ def test_automata_that_are_none_are_refused(change: dict[str, Any], told: str) -
 
 
 class SlipperyGrid(gymnasium.Env[Any, Any]):  # type: ignore[misc]
-    """A grid of 3 x 2 cells; a step to the side slips down or up, where it can, with probability 0.2.
+    """A grid of 3 x 2 cells; a step to the side slips down or up, if it can, with probability 0.2.
 
-    Cells: begin at the upper left, c in the middle of the lower row, a at the upper right, b at the lower right.
+    Cells: the start is at the upper left, c in the middle of the lower row, a at the upper right, b at the lower right.
     Actions: right, left, down, up. Steps up and down do not slip.
     """
 
@@ -174,8 +174,8 @@ def slips(cell: int, action: int) -> tuple[int, int]:
 
 
 def best_probability() -> float:
-    """Returns how likely a, then b, and never c can be had from the first cell, by value iteration on the product."""
-    values = np.zeros((2, 6))  # by whether a was visited
+    """Returns the best probability of a, then b, and never c from the first cell, by value iteration on the product."""
+    values = np.zeros((2, 6))  # indexed by whether a was visited
     for _ in range(200):
         updated = np.zeros_like(values)
         for was_at_a in (0, 1):
@@ -230,7 +230,7 @@ def test_the_best_probability_is_that_of_value_iteration_on_the_product() -> Non
 
 
 def test_a_time_limit_counts_each_step_of_the_env() -> None:
-    """Right, right, down, without a slip: 0.8 * 0.8 in three steps; a slip on the second one costs one more."""
+    """Right, right, down, without a slip: 0.8 * 0.8 in three steps; a slip in the second step costs one more."""
     chances = [task_model(EnvConfig.parse({**TASK, "max_episode_steps": n})).satisfaction() for n in (2, 3, 4, 5)]
     assert chances == pytest.approx([0.0, 0.64, 0.8, 0.8])
 
@@ -240,11 +240,11 @@ def test_a_given_policy_is_judged_by_its_own_actions() -> None:
     down_at_once = np.full(len(model.env_states), 2)
     assert model.satisfaction(down_at_once) == 0.0
     right_then_down = np.where(np.isin(model.env_states, (2, 5)), 2, 0)
-    assert model.satisfaction(right_then_down) == pytest.approx(0.64)  # after a slip it stays below a
+    assert model.satisfaction(right_then_down) == pytest.approx(0.64)  # after a slip, the policy stays below a
 
 
 def test_all_sets_have_to_be_visited_in_each_round() -> None:
-    """Between two cells: each step in state 1 flips a coin between both; a round needs each of them once."""
+    """Two cells: each step tosses a coin between them, and a round needs each cell once."""
     both = {
         "states": ["at 0", "at 1"],
         "transitions": [
@@ -257,7 +257,7 @@ def test_all_sets_have_to_be_visited_in_each_round() -> None:
     labels["kwargs"] = {"labels": {"one": [1]}}
     task["kwargs"] = {"automaton": both, "rounds": 2}
     env = {"id": f"{__name__}:Coin", "max_episode_steps": 4, "wrappers": [labels, task]}
-    # Four tosses satisfy two rounds where each pair of tosses differs.
+    # Four tosses satisfy two rounds if the tosses of each pair differ.
     assert task_model(EnvConfig.parse(env)).satisfaction() == pytest.approx(0.25)
 
 

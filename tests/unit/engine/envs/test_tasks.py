@@ -1,4 +1,4 @@
-"""Episodes of different tasks: which one an episode has follows from its seed, and infos and observations tell it."""
+"""Episodes of different tasks: the seed determines an episode's task; infos and observations show it."""
 
 from __future__ import annotations
 

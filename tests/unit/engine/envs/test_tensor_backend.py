@@ -22,7 +22,7 @@ HERE = "tests.unit.engine.envs.test_tensor_backend"
 
 
 def unseeded(num_envs: int, device: torch.device) -> TensorToy:
-    """CartPole with episodes of three steps, whose slots cannot be seeded or reset one by one."""
+    """CartPole with three-step episodes, whose slots cannot be seeded or reset one by one."""
 
     class Unseeded(TensorToy):
         seeds_episodes = False

@@ -1,4 +1,4 @@
-"""Findings of the check of tensor envs, on faults of one env."""
+"""Findings of the check of tensor envs, for faults of one env."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = "tests.unit.engine.envs.test_tensor_check"
 
 
 class Walk:
-    """Walk that starts at the slot's seed, moves by the actions, and is cut off every five steps."""
+    """Walk that starts at the slot's seed, moves by the actions, and is truncated every five steps."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)

@@ -68,7 +68,7 @@ def test_longer_episodes_show_done_where_the_next_one_begins() -> None:
 
 
 def thompson_regrets(tasks: np.ndarray[Any, Any], pulls: int, generator: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Returns the regret of Thompson sampling over some pulls in each of some Bernoulli bandits, [N].
+    """Returns the regret of Thompson sampling over a number of pulls in Bernoulli bandits, [N].
 
     Each arm's probability has a uniform prior. At each pull a probability of each arm is drawn from its posterior, a
     beta distribution, and the arm with the largest one is pulled.
@@ -76,7 +76,7 @@ def thompson_regrets(tasks: np.ndarray[Any, Any], pulls: int, generator: np.rand
     Args:
         tasks: Probabilities of the arms, [N, A].
         pulls: How many pulls each bandit gets.
-        generator: What is drawn from.
+        generator: Generator of the draws.
 
     Source:
         Thompson, "On the likelihood that one unknown probability exceeds another in view of the evidence of two
@@ -96,7 +96,7 @@ def thompson_regrets(tasks: np.ndarray[Any, Any], pulls: int, generator: np.rand
 
 
 def test_thompson_sampling_regrets_less_the_better_it_knows_the_arms() -> None:
-    """Of two arms that pay p and q, each pull of the worse one costs the difference; the first is either one."""
+    """Two arms pay p and q, and each pull of the worse one costs the difference; the first pull is random."""
     draws = np.random.default_rng(0)
     tasks = np.tile([0.9, 0.1], (4_000, 1))
     regrets = {pulls: thompson_regrets(tasks, pulls, draws) for pulls in (1, 2, 40)}
@@ -133,7 +133,7 @@ def test_values_are_those_of_the_mdp_that_was_seen_in_the_trial() -> None:
     shown = [env.step(1)[0], env.step(0)[0]]  # out, and the next episode begins in state 1
     assert shown[0]["done"] == 1
     assert [one["value"].tolist() for one in shown] == [[0.5], [0.5]]
-    # The untried action earns nothing, and then half of the mean of both states' values, 0.5 and 1.
+    # The untried action earns nothing at first, and then half of the mean of both states' values, 0.5 and 1.
     assert shown[0]["advantages"].tolist() == pytest.approx([0.375 - 0.5, 0])
     assert shown[1]["advantages"].tolist() == pytest.approx([0.25 - 0.5, 0])
     np.testing.assert_allclose(shown[1]["visits"], np.log([2, 2]), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""What clients' messages do, without a network: order, repetitions, ends, silence."""
+"""Effects of clients' messages, without a network: order, repetitions, ends, silence."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def served(
 
 
 def told(episodes: ClientEpisodes, verb: str, **entries: Any) -> dict[str, Any]:
-    """Returns the answer that a message has at once."""
+    """Returns the immediate answer to a message."""
     return episodes.ask({"verb": verb, **entries}).result(timeout=0)
 
 
@@ -106,7 +106,7 @@ def test_rewards_add_up_until_the_next_step_of_the_world() -> None:
     asked(episodes, episode, 0)
     episodes.take(0)
     episodes.answer(0, "agent", np.int64(1))
-    for seq, reward in ((1, 0.5), (1, 0.5), (2, 0.25)):  # the first one twice
+    for seq, reward in ((1, 0.5), (1, 0.5), (2, 0.25)):  # the first message comes twice
         told(episodes, "log_returns", episode=episode, seq=seq, reward=reward)
     asked(episodes, episode, 3, reward=1.0)
     assert episodes.take(0).rewards == {"agent": 1.75}
@@ -132,7 +132,7 @@ def test_lies_are_refused_without_an_effect(entries: dict[str, Any], code: str, 
     assert refused["error"] == code
     assert re.search(says, refused["message"])
     assert episodes.take(0) == PendingStep()
-    assert not asked(episodes, episode, 0).done()  # the same number may be said right
+    assert not asked(episodes, episode, 0).done()  # the same number may be sent again, correctly
 
 
 @pytest.mark.parametrize("bad", [None, [1.0], ["x", 0.0], [1e300, 0.0]])
@@ -322,7 +322,7 @@ def test_a_logged_action_is_handed_on_or_refused_with_the_reason() -> None:
         (Box(-2, 2, (1,), np.float32), [2.001], False, False),
         (Box(-2, 2, (1,), np.float32), [1e30], False, False),
         (Box(-2, 2, (1,), np.float32), [-7.5], False, False),
-        (Box(-2, 2, (1,), np.float32), [-7.5], True, True),  # drawn from a Gaussian; the client's env had -2
+        (Box(-2, 2, (1,), np.float32), [-7.5], True, True),  # drawn from a Gaussian; the client's env got -2
         (Box(-2, 2, (1,), np.float32), [1e30], True, False),
         (Dict({"a": Box(-np.inf, np.inf, (1,))}), {"a": [1e30]}, False, True),
     ],
@@ -353,7 +353,7 @@ def test_the_first_number_of_a_sequence_is_0(verb: str) -> None:
 def test_agents_of_an_episode_act_and_end_one_by_one() -> None:
     episodes = served(agents={"buyer": SPACES, "seller": SPACES})
     episode = begun(episodes)
-    assert asked(episodes, episode, 0).result(0)["error"] == "agent_unknown"  # which of the two
+    assert asked(episodes, episode, 0).result(0)["error"] == "agent_unknown"  # it must say which of the two
     answers = {name: asked(episodes, episode, 0, agent=name) for name in ("buyer", "seller")}
     assert set(episodes.take(0).observations) == set(answers)
     for name in answers:
@@ -404,7 +404,7 @@ def test_a_closed_server_answers_who_waits() -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_whatever_is_repeated_or_out_of_order_each_step_counts_once(data: st.DataObject) -> None:
-    """A client of two episodes sends each message any number of times, old ones and wrong ones between them."""
+    """A client of two episodes sends each message any number of times, mixed with old and wrong ones."""
     episodes = served(2)
     client = client_of(episodes)
     plans = data.draw(st.lists(st.integers(0, 4), min_size=2, max_size=2))  # decisions of each episode

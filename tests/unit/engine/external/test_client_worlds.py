@@ -43,7 +43,7 @@ pytestmark = pytest.mark.timeout(60)
 
 @contextmanager
 def simulating(address: str, play: Any) -> Iterator[list[Any]]:
-    """Runs `play(client)` in a thread; what it returns, or raised, is in the list at the end."""
+    """Runs `play(client)` in a thread; in the end, the list holds what it returned or raised."""
     told: list[Any] = []
     client = Client(address, patience_s=1.0)
 
@@ -61,7 +61,7 @@ def simulating(address: str, play: Any) -> Iterator[list[Any]]:
 
 
 def play(client: Client, lengths: tuple[int, ...] = (3, 2)) -> list[int]:
-    """Plays episodes whose observation is the step, 10 times the episode added, and whose reward is the step."""
+    """Plays episodes whose observation is the step plus 10 times the episode, and whose reward is the step."""
     actions = []
     for number, length in enumerate(lengths):
         episode = client.start_episode()
@@ -139,7 +139,7 @@ def test_masked_logged_actions_stay_in_advantages_and_leave_the_losses() -> None
     assert recorded.agent_episodes["default"][0].info["logged_actions"] == 1.0
     learned = ComputeAdvantages(1.0, 1.0)(batch)
     assert learned["valid"][:, 0].tolist() == [True, False, False, False]
-    assert learned["value_targets"][0, 0] == pytest.approx(6.0)  # the reward after the logged action, too
+    assert learned["value_targets"][0, 0] == pytest.approx(6.0)  # includes the reward after the logged action
 
 
 def test_logged_actions_are_refused_with_the_way_out() -> None:
@@ -227,7 +227,7 @@ def test_spaces_may_be_written_short_and_come_from_a_file(tmp_path: Any) -> None
     assert config is not None
     assert agents_of(config) == {"agent": SPACES}
     file.unlink()
-    saved = external(spaces=config.spaces)  # as a resolved spec has them
+    saved = external(spaces=config.spaces)  # as in a resolved spec
     assert EnvConfig.parse(saved.model_dump()) == saved
 
 
@@ -236,7 +236,7 @@ def act_here(client: Client) -> list[int]:
     episode, actions, versions = client.start_episode(), [], []
     for step in range(3):
         actions.append(policy.act([step / 10]))
-        said = policy.version - (step == 1)  # one action is by older weights
+        said = policy.version - (step == 1)  # one action is chosen by older weights
         versions.append(client.log_action(episode, [step / 10], actions[-1], version=said))
         policy.follow(versions[-1])
     client.end_episode(episode, [0.3])

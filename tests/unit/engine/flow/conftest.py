@@ -1,4 +1,4 @@
-"""What tests of flows share."""
+"""Fixtures for tests of flows."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Letters(Source):
 
 @pytest.fixture
 def letters() -> Callable[[str], list[Flow[str]]]:
-    """Makes an endless flow, whose position is saved, of each letter in a text."""
+    """Makes an endless flow for each letter of a text; the flows save their position."""
     return lambda names: [Flow(Letters(name)) for name in names]
 
 
 @pytest.fixture
 def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
-    """Makes a trainee of an algorithm with a local worker of CartPole-v1, which starts when it is first used."""
+    """Makes a trainee for an algorithm, with a local CartPole-v1 worker that starts on first use."""
     made: list[WorkerSet] = []
 
     def make(algorithm: Algorithm[Any], *, seed: int = 1) -> tuple[Trainee, WorkerSet]:

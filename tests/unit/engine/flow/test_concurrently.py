@@ -28,7 +28,7 @@ class Replay(Source):
 
 
 class Worker(Source):
-    """Is ready again some time after it was asked, as a rollout worker is."""
+    """Is ready some time after a request, like a rollout worker."""
 
     def __init__(self, letter: str, seconds: float, barrier: bool = False) -> None:
         super().__init__(letter)
@@ -141,7 +141,7 @@ def test_a_barrier_is_waited_for_so_that_turns_do_not_depend_on_speed(letters: L
 
 def test_where_nothing_is_ready_the_root_waits_for_all_branches_at_once() -> None:
     flow = concurrently(Flow(Worker("a", 600)), Flow(Worker("b", 0.1)), Flow(Worker("c", 600)))
-    assert flow.take(2) == ["b", "b"]  # waiting for `a` first, `a` would have come too
+    assert flow.take(2) == ["b", "b"]  # if it had waited for `a` first, `a` would be here, too
 
 
 def test_flows_may_be_nested(letters: Letters) -> None:

@@ -20,7 +20,7 @@ SPACES = Box(-np.inf, np.inf, (2,)), Discrete(2, start=1)
 
 
 def write(folder: Path, seed: int, steps: int = 40, episodes: int = 1) -> str:
-    """A set with an episode in each file, in which the first number of an observation is the seed."""
+    """A set with one episode per file; the first number of each observation is the seed."""
     rng = np.random.default_rng(seed)
     with SetWriter(folder, *SPACES, episodes_per_file=1) as writer:
         for _ in range(episodes):
@@ -60,7 +60,7 @@ def test_sets_are_drawn_from_in_the_ratio_of_their_shares(tmp_path: Path) -> Non
 
 def test_actions_are_the_policys_own(data: str) -> None:
     with training(data) as started:
-        assert {*next(source(started))["actions"].ravel().tolist()} == {0, 1}  # those of the env are 1 and 2
+        assert {*next(source(started))["actions"].ravel().tolist()} == {0, 1}  # the env's actions are 1 and 2
 
 
 def test_a_training_from_data_counts_sgd_steps_and_steps_no_env(data: str) -> None:

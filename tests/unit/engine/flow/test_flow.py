@@ -20,7 +20,7 @@ from rlrun.engine.messages.errors import CheckpointError
 
 
 class Numbers(Source):
-    """0, 1, 2, ... by turns from two workers; its position is saved."""
+    """0, 1, 2, ... from two workers in turn; its position is saved."""
 
     def __init__(self) -> None:
         super().__init__("numbers")
@@ -42,7 +42,7 @@ class Numbers(Source):
 
 
 class ReadyLater(Source):
-    """Has its next item only some time after it was first asked for it."""
+    """Has its next item only some time after the first request for it."""
 
     def __init__(self, delay_s: float) -> None:
         super().__init__("ready_later")
@@ -400,7 +400,7 @@ def test_an_operator_says_whether_its_time_is_that_of_sgd() -> None:
 
 
 class WaitsForRoom(Operator):
-    """Stores items, three at the most."""
+    """Stores at most three items."""
 
     def __init__(self) -> None:
         self.stored: list[int] = []
@@ -432,14 +432,14 @@ def test_nothing_is_pulled_for_an_operator_that_does_not_keep_up(wording) -> Non
 
 
 class Parts(WaitsForRoom):
-    """Stores items, three at the most, and passes each on as a list of one."""
+    """Stores at most three items, and passes each on as a list of one."""
 
     def __call__(self, item: int) -> list[int]:  # type: ignore[override]
         return [super().__call__(item)]
 
 
 class Stored(WaitsForRoom):
-    """Stores items, three at the most, and lets all of them pass."""
+    """Stores at most three items, and lets all items pass."""
 
     def __call__(self, item: int) -> bool:  # type: ignore[override]
         super().__call__(item)

@@ -13,7 +13,7 @@ from rlrun.engine.flow.sources.items import from_items
 
 
 class Due(Source):
-    """Has as many items ready as another list is longer than what it has delivered, times two."""
+    """Delivers two items for each item in another list."""
 
     def __init__(self, stored: list[Any]) -> None:
         super().__init__("due")

@@ -1,4 +1,4 @@
-"""One item of every worker, put together."""
+"""One item from every worker, joined."""
 
 import pytest
 

@@ -21,7 +21,7 @@ SMALL = {"num_envs_per_worker": 3, "rollout_fragment_length": 4, "model": {"hidd
 
 
 def learning(make_trainee, algorithm=A2C):
-    """Returns a trainee whose weights hold all that learns on the workers, and its workers."""
+    """Returns a trainee whose weights include everything that the workers need to learn, and its workers."""
     trainee, workers = make_trainee(algorithm(algorithm.Config(**SMALL)))
     trainee.workers.learns_on_workers = True
     workers.started.order(Orders({"default": trainee.weights()}))
@@ -29,7 +29,7 @@ def learning(make_trainee, algorithm=A2C):
 
 
 def saved_and_loaded(state):
-    """Returns what a checkpoint makes of a state."""
+    """Returns a state after a round trip through a checkpoint."""
     arrays = []
     return decode(encode(state, arrays), arrays)
 
@@ -115,7 +115,7 @@ def test_a_gradient_that_waits_in_the_source_survives_a_checkpoint(make_trainee)
 
 
 class Told(WorkerOperator):
-    """Writes down what it is told."""
+    """Records what it is told."""
 
     def __init__(self, notes, worker=None):
         self.notes = notes

@@ -94,7 +94,7 @@ def test_a_row_of_a_whole_fragment_ends_with_an_empty_cell_that_keeps_its_observ
 
 
 class ValueOfRewards(Algorithm[AlgorithmConfig]):
-    """Fits values to rewards; tests drive the operators themselves."""
+    """Fits values to rewards; the tests call the operators directly."""
 
     Config = AlgorithmConfig
 
@@ -116,7 +116,7 @@ def small(make_trainee, algorithm=ValueOfRewards, **more):
 
 
 class SentWeights:
-    """Stands where remote workers stand, and keeps what was sent to them."""
+    """Stand-in for remote workers that keeps what was sent to them."""
 
     def __init__(self):
         self.sent = []
@@ -164,7 +164,7 @@ def test_weights_that_were_sent_before_a_restore_are_not_sent_again(trainee):
 
 
 class NoteFilters(WorkerOperator):
-    """Notes how many observations the filters of its worker's weights have seen."""
+    """Records how many observations the filters in its worker's weights have seen."""
 
     def __init__(self, counts):
         self.counts = counts

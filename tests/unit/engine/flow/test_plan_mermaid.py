@@ -44,7 +44,7 @@ def train(item: Any) -> Any:
 
 
 def two_branches() -> Flow[Any]:
-    """Rollouts that are stored and learned from; what is stored goes no further."""
+    """Rollouts that are both stored and learned from; the branch that stores them ends there."""
     rollouts: Flow[Any] = Flow(Rollouts())
     stored, learned = rollouts.duplicate(2)
     update = learned.filter(bool).for_each(train)

@@ -53,7 +53,7 @@ def test_each_workers_fragments_are_one_stream_and_go_on_unchanged():
     assert replay.stored_steps == 12
     drawn = replay.sample(400, 0, EVERY_STEP)
     seen = set(zip(drawn["obs"][:, 0, 0].tolist(), drawn["next_obs"][:, 0, 0].tolist(), strict=True))
-    # A step is followed by the next one of its own worker, also where a fragment ends.
+    # A step is followed by the next step of the same worker, even where a fragment ends.
     assert seen == {(n, n + 1) for start in (0, 100) for n in range(start, start + 6)}
 
 

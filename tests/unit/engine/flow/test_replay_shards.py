@@ -47,7 +47,7 @@ def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(sampling
     shard = ReplayShard(partial(ReplayBuffer, config, num_workers=2, **settings))
     replay = ReplayBuffer(config, num_workers=2, **settings)
     new = np.array([3, 4]), np.ones(2, np.float32)
-    assert shard.sample(2, 4, 0, new) is None  # priorities of what a shard before it held
+    assert shard.sample(2, 4, 0, new) is None  # priorities of what a previous shard held
     new, new_of_each = None, []
     for number, fragment in enumerate(fragments(12)):
         fragment["priorities"] = np.abs(fragment["rewards"])

@@ -25,7 +25,7 @@ GAMMA = 0.5
 def two_episodes(stream: str, rewards: str, *, terminated: bool = True) -> SampleBatch:
     """Returns five rows of one env slot: two steps of an episode, its final observation, two of the next episode.
 
-    The row of the final observation holds garbage in all columns, but that a stream of the env has no reward there.
+    The row of the final observation holds garbage in all columns, except that streams of the env have no reward there.
     """
     flags = np.array([[False], [True], [False], [False], [False]])
     return SampleBatch(
@@ -70,7 +70,7 @@ def test_behind_the_last_step_of_a_fragment_that_ended_comes_its_final_observati
         intrinsic_values=np.array([[10.0], [20.0], [30.0], [1e6], [1e7]], np.float32),
         terminateds=np.array([[False], [True], [False], [False]]),
         truncateds=np.zeros((4, 1), np.bool_),
-        valid=np.array([[True], [True], [False], [False]]),  # the slot stays empty, and so the closing row
+        valid=np.array([[True], [True], [False], [False]]),  # the slot stays empty, so its closing row is empty, too
     )
     found = with_advantages(batch, stream)["intrinsic_advantages"][:, 0]
     assert found[1] == 2 + 0.5 * 30 - 20
@@ -148,13 +148,13 @@ def test_whole_episodes_get_the_returns_of_their_costs(use_baseline: bool) -> No
 
 
 def saved(operator: StatefulOperator) -> Any:
-    """Returns an operator's state as a checkpoint gives it back."""
+    """Returns an operator's state after a round trip through a checkpoint."""
     arrays: list[Any] = []
     return decode(encode(operator.state(), arrays), arrays)
 
 
 def costly(cost: float, *, ends: int = 1) -> SampleBatch:
-    """Returns a batch of 3 steps with so many ends, and a row without a step that holds garbage."""
+    """Returns a batch of 3 steps with a number of ends, and a row of garbage without a step."""
     flags = np.zeros((4, 1), np.bool_)
     flags[:ends] = True
     flags[3] = True
@@ -227,7 +227,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(ma
         found = operator((0, batch))
         scaled.append(found["intrinsic_rewards"])
         plain = intrinsic(make_trainee)
-        plain._moments = dict(operator._moments)  # what the networks see is normalised by the moments up to now
+        plain._moments = dict(operator._moments)  # what the networks see is normalized by the moments so far
         filtered = found["curiosity_next_obs"]
         rows = SampleBatch(curiosity_next_obs=filtered, valid=batch["valid"], actions=batch["actions"])
         raw.append(errors(operator, rows))
@@ -246,7 +246,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(ma
 
 
 def errors(operator: IntrinsicRewards, rows: SampleBatch) -> np.ndarray[Any, Any]:
-    """Returns what the networks say of steps, [T, B], without any scale."""
+    """Returns the networks' unscaled errors for steps, [T, B]."""
     from rlrun.engine.reward_streams.curiosity import intrinsic_rewards
 
     found = operator.trainee.learner.evaluate(intrinsic_rewards, rows.zero_invalid().rows(1))
@@ -255,7 +255,7 @@ def errors(operator: IntrinsicRewards, rows: SampleBatch) -> np.ndarray[Any, Any
 
 def test_what_stands_in_rows_without_a_step_counts_nowhere(make_trainee: MakeTrainee) -> None:
     batch, other = random_fragment(0), random_fragment(0)
-    other["obs"][5] = 1e9  # the first observation behind an end is that of no step's outcome
+    other["obs"][5] = 1e9  # no step leads to the first observation after an end
     other["obs"][12] = 1e9
     first, second = intrinsic(make_trainee), intrinsic(make_trainee)
     found, again = first((0, batch)), second((0, other))
@@ -266,7 +266,7 @@ def test_what_stands_in_rows_without_a_step_counts_nowhere(make_trainee: MakeTra
 
 def test_behind_a_step_is_what_its_agent_is_shown_next(make_trainee: MakeTrainee) -> None:
     batch, other = random_fragment(0), random_fragment(0)
-    batch["valid"][7, 0] = other["valid"][7, 0] = False  # it has no decision there
+    batch["valid"][7, 0] = other["valid"][7, 0] = False  # the agent has no decision there
     other["obs"][7, 0] = 1e9
     found, again = (intrinsic(make_trainee, kind="icm")((0, own)) for own in (batch, other))
     for name in ("curiosity_next_obs", "intrinsic_rewards"):

@@ -1,4 +1,4 @@
-"""Synchronous rounds without the fragments of slow workers."""
+"""Synchronous rounds that leave out the fragments of slow workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlrun.engine.training.assemble.policies import Policies
 
 
 class InOrder:
-    """Three workers whose fragments arrive in an order that is written down: (worker, fragment) each time."""
+    """Three workers whose fragments arrive in a given order of (worker, fragment)."""
 
     num_workers = 3
     indices = deliverers = (1, 2, 3)

@@ -6,7 +6,7 @@ from rlrun.engine.flow.operators.value_estimates import MeasureValues
 
 
 def batch(values, targets, valid=None):
-    """A batch [T, 1]; a further value closes it."""
+    """A batch [T, 1]; one more value closes it."""
     column = np.array(targets, np.float32)[:, None]
     return SampleBatch(
         values=np.array([*values, 1e3], np.float32)[:, None],

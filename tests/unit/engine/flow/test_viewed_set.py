@@ -1,4 +1,4 @@
-"""Views of recorded episodes are those by which the recorded policy acted, bit for bit."""
+"""Views of recorded episodes equal the views with which the policy acted, bit for bit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ShortFilms(ShortEpisodes):
 def fragments_and_set(
     folder: Path, policy: ActorCriticPolicy, env: type[ShortEpisodes]
 ) -> tuple[list[SampleBatch], ViewedSet]:
-    """Fragments of one env slot, and the data set that was recorded next to them; its episodes are in three files."""
+    """Fragments of one env slot, and the data set recorded along with them, with episodes in three files."""
     config = worker_of(policy, 7, env).config
     worker = RolloutWorker(replace(config, num_envs=1, records=True))
     batches, spaces = [], (env.observation_space, env.action_space)

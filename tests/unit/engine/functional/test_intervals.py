@@ -1,4 +1,4 @@
-"""Exact intervals of probabilities against closed forms."""
+"""Exact intervals of probabilities, compared with closed forms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_each_end_leaves_a_fortieth_of_the_binomial_distribution(trials: int, su
 
 
 def at_least(successes: int, trials: int, chance: float) -> float:
-    """Returns how likely so many successes, or more, are."""
+    """Returns the probability of at least this many successes."""
     counts = range(successes, trials + 1)
     return sum(math.comb(trials, count) * chance**count * (1 - chance) ** (trials - count) for count in counts)
 

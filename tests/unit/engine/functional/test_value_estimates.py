@@ -13,7 +13,7 @@ ALL = np.ones_like(TARGETS)
     ("values", "expected"),
     [
         (TARGETS, 1.0),
-        (TARGETS + 5.0, 1.0),  # a shift costs nothing
+        (TARGETS + 5.0, 1.0),  # a constant shift does not matter
         (np.full_like(TARGETS, 3.0), 0.0),
         (TARGETS / 2, 0.75),
         (-TARGETS, -3.0),

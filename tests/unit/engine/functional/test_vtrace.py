@@ -13,7 +13,7 @@ numbers = st.floats(-5, 5, width=32)
 
 
 def rows_with_empty_cells(rewards, values, ends, cuts, log_ratios):
-    """Makes rows as a fragment gives them: behind each end an empty cell, and one behind the last step."""
+    """Makes rows like a fragment's, with an empty cell after each end, and one after the last step."""
     valid = np.ones((S, L), bool)
     terminateds, truncateds = ends.copy(), cuts & ~ends
     for s in range(S):

@@ -1,4 +1,4 @@
-"""Activations in one loop have the bits of the separate loops that they are made of."""
+"""Activations in one loop equal the separate loops that they combine, bit for bit."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_a_gate_of_a_batch_has_the_bits_of_the_calls_on_its_numbers(
 ) -> None:
     numbers = np.stack([X, GRADIENT])[:inputs, : 8 * 4 * 50].astype(dtype)
     numbers[:, 50 : 50 + 11] = X[-11:]
-    gates = numbers.reshape(inputs, 8, 4, 50)[:, :, 1]  # rows are apart in memory
+    gates = numbers.reshape(inputs, 8, 4, 50)[:, :, 1]  # rows are not contiguous in memory
 
     def called(*arrays: Any) -> Any:
         out = np.empty_like(arrays[0])
         function(*arrays, out=out)
         return out
 
-    with np.errstate(over="ignore"):  # of an exponential, where the sigmoid is 0
+    with np.errstate(over="ignore"):  # an exponential overflows where the sigmoid is 0
         expected = KernelFunction(called, *gates)
     out = np.full((8, 50), 7, dtype)
     assert results(partial(function, *gates, out=out), out=out) == expected(*gates).tobytes()

@@ -1,4 +1,4 @@
-"""CUDA graphs as far as a machine without a GPU can tell: what they refuse, which are kept, and when none is made."""
+"""CUDA graphs, as far as they can be tested without a GPU: what they refuse, which are kept, and when none is made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.kernels.steps import NoKernel
 from rlrun.engine.messages.silent_message import SilentMessage
 
 HOST, ELSEWHERE = torch.arange(3.0), torch.empty(3, device="meta")
-"""A tensor of the host, and one of a device that is not the host."""
+"""A tensor on the host, and one on another device."""
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_stays_on_the_device_and_scalars_of_the_host_are_not() -> None:
 
 
 class Graph:
-    """In the place of a captured function."""
+    """Stand-in for a captured function."""
 
 
 def captured(error: Exception | None = None) -> Any:

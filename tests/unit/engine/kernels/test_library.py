@@ -30,7 +30,7 @@ CACHED = (why_no_library, library, key, compiler, product)
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No kernels are there yet; they compile in half a second, without optimizations."""
+    """Starts without kernels; they compile in half a second, without optimizations."""
     monkeypatch.setattr(kernel_library, "FLAGS", (*FLAGS, "-O0"))
     for each in CACHED:
         each.cache_clear()
@@ -50,7 +50,7 @@ def test_kernels_are_compiled_once_and_a_damaged_file_again(tmp_path: Path, monk
     library()
     assert path.stat().st_mtime_ns == written
     content = path.read_bytes()
-    path.unlink()  # this process has the former file in memory
+    path.unlink()  # this process has the old file in memory
     path.write_bytes(content[:-1000])
     assert loaded(path) is None
     library.cache_clear()
@@ -141,7 +141,7 @@ def test_other_work_is_done_while_the_compiler_runs_and_not_once_it_has_run(
     def meanwhile() -> None:
         while not started.exists():
             time.sleep(0.01)
-        go_on.touch()  # the compiler waits for this
+        go_on.touch()  # the compiler waits for this file
         calls.append("done")
 
     assert why_no_library_after(meanwhile) == ""

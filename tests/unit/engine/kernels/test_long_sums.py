@@ -1,4 +1,4 @@
-"""Sums of the C kernels: their order is fixed, and long ones lose no digit."""
+"""Sums of the C kernels: their order is fixed, and long sums lose no digits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def multiplied(a: Floats, b: Floats) -> Floats:
 
 
 def in_halves(terms: Floats, short: Any, longest: int) -> Any:
-    """Sum of the rows of terms, by `short` up to the longest length, else of the sums of both halves."""
+    """Sum of the rows of terms: by `short` up to its longest length, otherwise as the sum of both halves."""
     if len(terms) <= longest:
         return short(terms)
     half = len(terms) // 2 // 16 * 16

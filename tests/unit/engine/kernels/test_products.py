@@ -1,4 +1,4 @@
-"""Matrix products of the C kernels: each number adds its terms in order, by fused multiply-add."""
+"""Matrix products of the C kernels: each element adds its terms in order, with fused multiply-add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products and updates have the same bits with kernels for vectors of any width, and on another architecture."""
+"""Products and updates have the same bits with vectors of any width, and on another architecture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTHS = {"no vectors": ("-mfma",), "AVX2": ("-mavx2", "-mfma"), "AVX-512": ("-m
 
 
 UPDATES = int(os.environ.get("RECORDED_UPDATES", "5"))
-"""Updates that are compared; `make test-kernels` asks for 200."""
+"""Number of compared updates; `make test-kernels` compares 200."""
 
 CROSS_COMPILER, EMULATOR, SYSTEM = "aarch64-linux-gnu-gcc", "qemu-aarch64", "/usr/aarch64-linux-gnu"
 
@@ -44,7 +44,7 @@ ALGORITHMS: dict[str, Any] = {
 
 
 class RecordedUpdate:
-    """An update as memory and steps that can be run elsewhere: by other kernels, or on another machine."""
+    """An update as memory and steps, which can be run with other kernels or on another machine."""
 
     def __init__(self, update: CUpdate) -> None:
         assert not update.uses_blas
@@ -54,7 +54,7 @@ class RecordedUpdate:
         self.contents = [ctypes.string_at(start, end - start) for start, end in self.blocks]
 
     def run(self, kernels: ctypes.CDLL) -> bytes:
-        """Runs the update by other kernels, and returns the memory afterwards."""
+        """Runs the update with other kernels, and returns the memory afterwards."""
         blocks = [np.frombuffer(content, np.uint8).copy() for content in self.contents]
         table = self.table.copy()
         for step, name in zip(table, self.kernels, strict=True):
@@ -89,7 +89,7 @@ def arrays_in(value: Any) -> Iterator[np.ndarray]:
 
 
 def merged(bounds: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns the ranges that cover the given ranges of addresses, apart from each other."""
+    """Returns disjoint ranges that cover the given ranges of addresses."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(set(bounds)):
         if found and start <= found[-1][1]:

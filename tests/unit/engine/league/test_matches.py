@@ -35,7 +35,7 @@ def test_perfect_players_draw_and_one_never_loses_against_chance() -> None:
 
 
 def first_free(observation: dict[str, np.ndarray]) -> int:
-    """Takes the first free cell: whoever begins wins with the diagonal or a row before the other does."""
+    """Takes the first free cell; the first player wins with a diagonal or row before the other does."""
     return int(np.flatnonzero(observation["action_mask"])[0])
 
 

@@ -1,4 +1,4 @@
-"""How likely each opponent is."""
+"""The probability of each opponent."""
 
 import numpy as np
 import pytest

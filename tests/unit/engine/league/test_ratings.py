@@ -1,4 +1,4 @@
-"""Ratings against closed forms."""
+"""Ratings, compared with closed forms."""
 
 import math
 
@@ -10,7 +10,7 @@ from rlrun.engine.league.ratings import Outcomes, Payoffs, elo_ratings, table
 
 @pytest.mark.parametrize("rate", [0.01, 0.25, 0.5, 0.75, 0.9])
 def test_the_ratings_of_two_differ_by_the_log_odds(rate: float) -> None:
-    games = 1e9  # so many that the prior does not matter
+    games = 1e9  # enough to make the prior irrelevant
     ratings = elo_ratings(np.array([[0.0, rate * games], [(1 - rate) * games, 0.0]]))
     assert ratings[0] - ratings[1] == pytest.approx(400 * math.log10(rate / (1 - rate)), abs=1e-3)
 

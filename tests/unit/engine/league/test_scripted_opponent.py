@@ -64,7 +64,7 @@ def test_an_opponent_that_does_not_know_a_game_says_which_it_knows(wording) -> N
 
 
 def no_action(observation: np.ndarray) -> None:
-    """Forgets to return one."""
+    """Forgets to return an action."""
 
 
 def test_what_a_scripted_opponent_does_wrong_is_told_as_its_own(wording) -> None:

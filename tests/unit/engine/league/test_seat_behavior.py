@@ -1,4 +1,4 @@
-"""Who acts in the slots of a seat, and for how long."""
+"""Which policy acts in the slots of a seat, and for how long."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS = 5
 
 
 class Choosing(World):
-    """Shows one agent the same thing for some steps, whatever it does."""
+    """Shows one agent the same observation for some steps, whatever it does."""
 
     def __init__(self, clock: str) -> None:
         self.clock = clock
@@ -56,7 +56,7 @@ def policy(**model: Any) -> ActorCriticPolicy:
 
 
 def self_that_takes(action: int, name: str) -> Member:
-    """Returns a past self that takes one action whatever it sees: its weights are zeros but for that action's bias."""
+    """Returns a past self that always takes one action: its weights are 0, except the bias of that action."""
     parameters = policy().parameters
     named = parameters.named(parameters.gather(policy().module).numpy() * 0.0)
     named[HEAD][action] = 1000.0
@@ -64,7 +64,7 @@ def self_that_takes(action: int, name: str) -> Member:
 
 
 def random_self(name: str, trained: ActorCriticPolicy, seed: int) -> Member:
-    """Returns a past self with weights drawn at random."""
+    """Returns a past self with random weights."""
     flat = trained.parameters.gather(trained.module).numpy()
     return Member(name, "main", Weights(0, np.random.default_rng(seed).normal(size=len(flat)).astype(np.float32)))
 
@@ -91,7 +91,7 @@ def recorder_of(behavior: SeatBehavior, clock: str, *, worlds: int = 4, length: 
 
 
 def recorded_fragment(recorder: SlotRecorder, behavior: SeatBehavior, fragment: int, length: int = 4) -> SampleBatch:
-    """Returns a fragment's batch, whose noise hangs on its number alone."""
+    """Returns a fragment's batch, whose noise depends only on its number."""
     noise = behavior.noise_source.noise(generator(0, "noise", fragment), length, recorder.slots["seat"])
     return recorder.record({"seat": noise}).batches["seat"]
 

@@ -32,9 +32,9 @@ except Exception as error:
 
 @pytest.fixture(scope="module")
 def told():
-    """What two members in processes of their own tell: their sums, and the first one what it hears of the other's end.
+    """Output of two members in separate processes: their sums, and what the first one hears of the other's end.
 
-    This waits by far not as long as a member waits for another one.
+    This waits much less long than a member waits for another one.
     """
     members = [
         subprocess.Popen(

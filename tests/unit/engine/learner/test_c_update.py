@@ -1,4 +1,4 @@
-"""Updates by kernels in C: their numbers, their bits, and where many minibatches are one call."""
+"""Updates with C kernels: their values, their bits, and many minibatches in one call."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_updates_read_action_masks_as_envs_show_them() -> None:
 
 
 def learned_line(translate: Any, calls_of: list[int]) -> tuple[Tensor, NDArray[np.float32]]:
-    """Learns a line by minibatches, a few at a call; returns the weights and the sums of loss and rate."""
+    """Learns a line from minibatches, a few per call; returns the weights and the sums of loss and rate."""
     x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
     y = x @ torch.tensor([1.0, -2.0, 0.5]) + 0.1
     rows = np.random.default_rng(0).permuted(np.tile(np.arange(64), (6, 1)), axis=1).reshape(-1, 16)
@@ -162,7 +162,7 @@ def test_many_minibatches_in_one_call_are_what_they_are_one_by_one(monkeypatch: 
 
 def test_what_a_step_reads_in_another_order_is_no_group() -> None:
     def function(x: Tensor, y: Tensor) -> list[Tensor]:
-        turned = (y > 0).t()  # written row by row, and read column by column
+        turned = (y > 0).t()  # written row by row, read column by column
         return [x.masked_fill(turned, torch.inf), torch.where(turned, x, 0.0), (y + 1).t() * x]
 
     x, y = torch.randn(2, 3000, generator=torch.Generator().manual_seed(0)).unbind()
@@ -175,7 +175,7 @@ def test_what_a_step_reads_of_another_row_of_the_same_memory_is_no_group() -> No
     def function(x: Tensor) -> list[Tensor]:
         y = x.clone()
         y[:-1].mul_(2)
-        return [y[1:] + 1, y[:-1] * 3]  # the first reads the row after, which the step before changes
+        return [y[1:] + 1, y[:-1] * 3]  # the first reads the row after its own, which the step before changes
 
     x = torch.randn(80, 64, generator=torch.Generator().manual_seed(0))
     for found, expected in zip(in_c(function, [x])([x]), function(x), strict=True):

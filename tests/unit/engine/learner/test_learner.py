@@ -68,15 +68,15 @@ def learn(learner, batch, num_epochs=1, minibatch_size=16, scheduled=SCHEDULED, 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """Keeps what one test has compiled for the next, apart from the user's own."""
+    """Keeps what one test has compiled for the next, separately from the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         directory = tmp_path_factory.mktemp("cache")
         patch.setenv("RLRUN_CACHE", str(directory))
-        # Most of the time goes into optimizing the code around the kernels, whose numbers stay the same without.
+        # Optimizing the code around the kernels takes most of the time and does not change any results.
         patch.setattr("torch._inductor.config.aot_inductor.compile_wrapper_opt_level", "O0")
-        # The processor says which vector instructions it has: torch would compile a program for each of them as well.
+        # The processor reports its vector instructions. Torch would also compile a program to test each of them.
         patch.setattr("torch._inductor.config.cpp.vec_isa_ok", True)
-        # It would compile torch's headers beforehand, which pays from the third program on.
+        # Precompiling torch's headers only pays off from the third program on.
         patch.setattr("torch._inductor.config.aot_inductor.precompile_headers", False)
         yield directory
 
@@ -306,7 +306,7 @@ def test_code_outside_of_rlrun_is_not_taken_for_a_graph_of_numpy_calls() -> None
     objectives = [Objective("loss", loss_that_looks_at_values)]
     eager, numpy = (learner_for(objectives=objectives, update_executor=each) for each in ("eager", "numpy"))
     np.testing.assert_array_equal(learn(eager, nested_batch(64)), learn(numpy, nested_batch(64)))
-    assert len(calls) == 8 + 1  # the trace comes as far as the look at a value
+    assert len(calls) == 8 + 1  # tracing stops where a value is read
 
 
 class NoisyPolicy(ActorCriticPolicy):
@@ -316,7 +316,7 @@ class NoisyPolicy(ActorCriticPolicy):
 
 @pytest.mark.parametrize("update_executor", ["eager", "numpy"])
 def test_a_loss_reads_the_noise_of_its_rows_also_over_a_batch(update_executor):
-    """The mean of the noise over an epoch is that of the numbers drawn, whatever the minibatches."""
+    """The mean of the noise over an epoch equals the mean of the drawn numbers, whatever the minibatches."""
     policy = plain_policy(NoisyPolicy, SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(4,)), seed=1)
 
     def loss(outputs, batch, scheduled):
@@ -342,7 +342,7 @@ def test_a_loss_that_reads_a_setting_that_is_not_scheduled_is_told_what_to_do():
 
 
 class Shaped:
-    """Algorithm whose loss is no scalar, or whose statistic is none."""
+    """Algorithm whose loss or statistic is not a scalar."""
 
     def loss(self, outputs, batch, scheduled):
         return Loss(outputs.values.square(), {})

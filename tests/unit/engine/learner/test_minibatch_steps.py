@@ -1,4 +1,4 @@
-"""Steps on minibatches as they are: what a replay hands to the learner."""
+"""Steps on whole minibatches, as a replay passes them to the learner."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ class Networks:
 
 
 class ValuesPolicy(Policy):
-    """A small family of its own."""
+    """A small policy family."""
 
     def __init__(self):
         torch.manual_seed(1)
@@ -65,7 +65,7 @@ class ValuesPolicy(Policy):
 
 
 class NoisyPolicy(ValuesPolicy):
-    """One whose losses take noise."""
+    """A policy whose losses take noise."""
 
     def draws(self, generator, rows, length):
         return {"noise": generator.standard_normal((rows, length), np.float32)}

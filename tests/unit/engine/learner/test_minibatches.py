@@ -9,11 +9,11 @@ from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
 @pytest.mark.parametrize(
     ("rows", "length", "minibatch_size", "parts", "size", "spare"),
     [
-        (40, 1, 16, 1, 16, 8),  # the last minibatch of a pass is filled up
+        (40, 1, 16, 1, 16, 8),  # the last minibatch of a pass is padded
         (32, 1, 16, 1, 16, 0),
         (6, 5, 10, 1, 2, 0),  # whole rows of 5 steps
         (6, 5, 3, 1, 1, 0),  # a row is never cut
-        (6, 1, 100, 1, 6, 0),  # nor is a minibatch larger than the batch
+        (6, 1, 100, 1, 6, 0),  # a minibatch is never larger than the batch
         (40, 1, 16, 3, 18, 14),  # parts are equal, so the minibatch grows
     ],
 )

@@ -1,4 +1,4 @@
-"""Each kernel computes what torch does, as NumPy calls and in C."""
+"""Each kernel computes what torch computes, as NumPy calls and in C."""
 
 from __future__ import annotations
 

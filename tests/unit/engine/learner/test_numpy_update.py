@@ -1,4 +1,4 @@
-"""Updates as lists of NumPy calls: which there are, and what they change."""
+"""Updates as lists of NumPy calls: which calls there are, and what they change."""
 
 from __future__ import annotations
 

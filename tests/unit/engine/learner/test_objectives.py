@@ -1,4 +1,4 @@
-"""Objectives that run at rates of their own, hand tensors on, assign values, and take gradients from elsewhere."""
+"""Objectives that run at different rates, pass tensors on, assign values, and take gradients from elsewhere."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,7 +23,7 @@ from tests.sum_of_two import SumOfTwo
 
 
 class Numbers(nn.Module):
-    """A number for the model, one for the actor, and a running mean that nobody descends."""
+    """A number for the model, one for the actor, and a running mean without a gradient."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +33,7 @@ class Numbers(nn.Module):
 
 
 class NumbersPolicy(Policy):
-    """Puts out its parameters."""
+    """Outputs its parameters."""
 
     def __init__(self):
         self.module = Numbers()
@@ -60,7 +60,7 @@ def model_loss(outputs, batch, scheduled):
 
 
 def actor_loss(outputs, batch, scheduled):
-    """Its gradient is the mean of what the model's objective carried."""
+    """Its gradient is the mean of the values carried by the model's objective."""
     carried = batch["model/doubled"]
     assert not carried.requires_grad
     loss = masked_mean(outputs["actor"] * carried, batch["valid"].float())
@@ -90,8 +90,8 @@ def step(learner, x=(1.0, 2.0, 6.0), valid=None, **more):
 
 
 SCHEDULED = {"lr": 0.1}
-# The mean of x is 3, that of its square 41 / 3. The model falls by 0.1 * 3; what it carries was made before that, and
-# has a mean of 2 * 2 * 3, by a tenth of which the actor falls.
+# The mean of x is 3, and the mean of its square is 41 / 3. The model falls by 0.1 * 3. What it carries is computed
+# before that step and has a mean of 2 * 2 * 3, and the actor falls by a tenth of this mean.
 AFTER_ONE_STEP = [2 - 0.3, 3 - 1.2, 0.5 * 10 + 0.5 * 3, 0.5 * 20 + 0.5 * 41 / 3]
 
 
@@ -144,7 +144,7 @@ def with_optimizer(optimizer):
 
 
 def td_loss(outputs, batch, scheduled):
-    """The model's loss and its errors towards the target's predictions, which are the rows' priorities."""
+    """The model's loss, with its errors relative to the target's predictions as priorities of the rows."""
     errors = (outputs["model"] - 0.9 * outputs["targets"]["model"]) * batch["x"]
     found = model_loss(outputs, batch, scheduled)
     total = found.total + masked_mean(errors.square(), batch["valid"].float())
@@ -156,7 +156,7 @@ NEEDS_COMPILER = pytest.mark.skipif(compiler() is None, reason="this machine has
 
 @pytest.fixture(params=["traced", pytest.param("compiled", marks=[pytest.mark.regress, NEEDS_COMPILER])])
 def compiled_updates(request, tmp_path, monkeypatch):
-    """Has compiled updates run their graph as it is; `make regress` also what the C++ compiler makes of it."""
+    """Makes compiled updates run their graph without compiling; `make regress` also uses the C++ compiler."""
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
     if request.param == "traced":
         request.getfixturevalue("traced_updates")
@@ -202,7 +202,7 @@ def test_every_objective_counts_the_minibatches_that_are_for_it():
     for names in (("model",), None, ("actor",), None, ("model",), ["actor"], ("actor", "model")):
         notes.append("|")
         step(learner, objectives=names)
-    # The actor is asked at the 2nd, 3rd, 4th, 6th and 7th step, and due at every other of these.
+    # The actor's turn comes at the 2nd, 3rd, 4th, 6th and 7th step, and it takes every other one of these.
     assert "".join(note[0] for note in notes) == "|m|ma||ma|m||ma"
     assert (learner.sgd_steps, learner.weights_version) == (7, 7)
     assert learner.optimizer_state()["actor/steps"] == 3
@@ -235,7 +235,7 @@ def test_an_objective_without_a_loss_takes_gradients_from_elsewhere(wording):
     before = learner.flat()
     for _ in range(2):
         learner.apply_gradients(np.array([5.0, 1.0], np.float32), {"evolution": ()}, scheduled=SCHEDULED)
-    # Clipped to 1; the second step has half of the first behind it.
+    # Clipped to 1; momentum adds half of the first step to the second.
     np.testing.assert_allclose(
         learner.flat() - before, [0, -0.1 * 1 - 0.1 * 1.5, 0, 0], atol=rounding_error(2, size=3.0)
     )
@@ -364,7 +364,7 @@ class Layer(nn.Module):
 
 
 class LayerPolicy(NumbersPolicy):
-    """Puts out the parameters of a layer."""
+    """Outputs the parameters of a layer."""
 
     def __init__(self):
         self.module = Layer()

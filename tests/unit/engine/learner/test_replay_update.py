@@ -1,4 +1,4 @@
-"""Updates that draw and read their minibatches from a replay buffer in C: the same as on rows, bit for bit."""
+"""Updates that draw and read their minibatches from a replay buffer in C equal updates on rows, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch (re)normalisation: a minibatch's statistics in losses, running ones elsewhere, and both after the warm-up."""
+"""Batch (re)normalization: a minibatch's statistics in losses, running ones elsewhere, and both after the warm-up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = torch.randn(64, 3, generator=torch.Generator().manual_seed(0)) * torch.te
 
 
 def renormalized(layer: BatchNorm, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """Outputs by a minibatch's statistics, and the moved ones."""
+    """Outputs with a minibatch's statistics, and the updated running statistics."""
     with batch_statistics(TorchNetwork(nn.Sequential(layer), prefix="net.")) as moved:
         outputs = layer(x)
     return outputs.detach(), moved
@@ -47,7 +47,7 @@ def test_a_minibatch_is_normalised_by_itself_and_moves_the_running_statistics() 
     torch.testing.assert_close(moved["net.0.mean"], 0.01 * ROWS.mean(0))
     torch.testing.assert_close(moved["net.0.variance"], 0.99 + 0.01 * variance)
     assert moved["net.0.steps"].tolist() == [1]
-    assert layer.steps.tolist() == [0]  # nobody but a loss's `assign` changes parameters
+    assert layer.steps.tolist() == [0]  # only a loss's `assign` changes parameters
 
 
 def test_running_statistics_normalise_where_no_loss_asks_for_a_minibatch_s() -> None:
@@ -101,7 +101,7 @@ def randomized(module: nn.Module) -> nn.Module:
 def by_hand(
     x: NDArray[np.float64], own: dict[str, NDArray[np.float64]], name: str, *, by_batch: bool
 ) -> NDArray[np.float64]:
-    """Batch normalisation in float64, by the rows' own statistics or by the running ones."""
+    """Batch normalization in float64, with the rows' own statistics or the running ones."""
     mean, variance = (x.mean(0), x.var(0)) if by_batch else (own[f"{name}.mean"], own[f"{name}.variance"])
     normal: NDArray[np.float64] = (x - mean) / np.sqrt(variance + 1e-3) * own[f"{name}.weight"] + own[f"{name}.bias"]
     return normal

@@ -1,4 +1,4 @@
-"""Encoders from outside of rlrun: made from a part's space, and refused where they do not fit it."""
+"""Custom encoders: made from the space of a part, and refused if they do not fit it."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ RICH_SETTINGS = {
 
 
 LEARNED = Dict({key: RICH[key] for key in ("near", "far", "kinds", "speed")})
-"""What has parameters in its encoders, but for images."""
+"""Parts whose encoders have parameters, except images."""
 
 
 def rich_leaves(space: Dict = RICH) -> Any:

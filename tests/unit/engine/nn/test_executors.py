@@ -1,4 +1,4 @@
-"""One description of a network, two executors: torch over rows of steps and NumPy step by step say the same."""
+"""One description of a network, two executors: torch over rows of steps and NumPy step by step agree."""
 
 import pickle
 
@@ -34,7 +34,7 @@ HEADS = {
     "two heads": (Tower((Head("outputs", "p_head", 4), Head("value", "v_head", 1))),),
 }
 NEAR = rounding_error(11 + 9 + 8 + 6)  # inputs of all layers: the observation, both hidden ones, the core
-IMAGE_SUMS = 64 + 512 + 576 + 64 + 512 + 9 + 8 + 6  # of three convolutions and the layers after them
+IMAGE_SUMS = 64 + 512 + 576 + 64 + 512 + 9 + 8 + 6  # three convolutions and the layers after them
 
 
 def network_of(towers, space=NESTED, core=None, vectors=(), hiddens=(9, 8), normalization=None):
@@ -133,7 +133,7 @@ def test_layer_normalisation_gives_units_mean_0_and_variance_1_before_scale_shif
         module.trunk[0].norm.bias.copy_(torch.tensor([0.5, 0.0]))
         module.head.weight.copy_(torch.eye(2))
         module.head.bias.zero_()
-    # The layer puts out 1 and 7: mean 4, variance 9.
+    # The layer outputs 1 and 7: mean 4, variance 9.
     unit = 3 / np.sqrt(9 + 1e-5)
     expected = [[np.expm1(0.5 - 2 * unit), unit]]
     found, _ = acting(spec, module)({"obs": np.array([[1, 5]], np.float32)})
@@ -256,5 +256,5 @@ def test_a_new_lstm_remembers_and_orthogonal_layers_are_orthogonal():
     initialize([module], module, orthogonal=True, seed=0)
     assert module.lstm_inputs.bias.tolist() == [0.0] * 6 + [1.0] * 6 + [0.0] * 12
     hidden = module.trunk[2].weight
-    assert torch.equal(hidden * 2**18, (hidden * 2**18).round())  # the same on processors of all kinds
+    assert torch.equal(hidden * 2**18, (hidden * 2**18).round())  # the same on all processors
     torch.testing.assert_close(hidden @ hidden.T, 2 * torch.eye(8), atol=2**-15, rtol=0)

@@ -1,4 +1,4 @@
-"""What the observations make of a network's settings that are left to them."""
+"""Network settings that depend on the observations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How parts of observations enter networks; both executors alike, to the last bit."""
+"""How parts of observations enter networks; both executors agree bit for bit."""
 
 import gymnasium
 import numpy as np
@@ -22,7 +22,7 @@ def leaf_of(space, setting=None, *, normalize=False):
 
 
 def both_sides(tree, observations):
-    """Returns what a dense layer gets, after both sides were found to agree."""
+    """Returns the input of a dense layer, after checking that both sides agree."""
     numbers = dense_inputs(tree, observations)
     encoded = ObservationEncoder(tree)(map_tree(torch.as_tensor, observations))
     np.testing.assert_array_equal(encoded.numpy(), numbers)

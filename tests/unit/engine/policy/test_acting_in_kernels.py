@@ -1,4 +1,4 @@
-"""Behavior policies that collect by C kernels act as those that collect by NumPy."""
+"""Behavior policies that collect with C kernels act like those that collect with NumPy."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Actions that are described by features: their logits and values follow them wherever they stand in the list."""
+"""Actions described by features: their logits and values do not depend on their positions in the list."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ NUMBER, FEATURES, ROWS = 5, 3, 40
 LISTED = Box(-1, 1, (NUMBER, FEATURES))
 SEEN = Dict({"actions": LISTED, "action_mask": MultiBinary(NUMBER), "state": Box(-1, 1, (4,))})
 ACTIONS = Discrete(NUMBER)
-# Of the layers for the state, of those for a listed action, and of the product of what both put out.
+# Inputs of the layers for the state and for a listed action, and of the product of their outputs.
 NEAR = rounding_error(4 + 8 + FEATURES + 8 + 8)
 
 
@@ -66,7 +66,7 @@ def observations_of(seed=1):
 
 
 def outputs_of(policy, observations):
-    """What the learner's side says of the actions, masked, [N, K]."""
+    """The learner's masked outputs for the actions, [N, K]."""
     views = policy.parameters.views(torch.from_numpy(flat_of(policy)))
     rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
     if isinstance(policy, QPolicy):

@@ -1,4 +1,4 @@
-"""Action masks: a forbidden action has no probability, no gradient, no say in a target, and is never taken."""
+"""Action masks: a forbidden action has no probability, no gradient, no effect on targets, and is never taken."""
 
 import math
 
@@ -81,7 +81,7 @@ def flat_of(policy, scale=2.0):
 
 
 def fragment_of(behavior, observations):
-    """Has a policy act once in as many env slots as there are observations."""
+    """Lets a policy act once in as many env slots as there are observations."""
     slots = len(observations["action_mask"])
     record = behavior.collector.allocate(1, slots)
     noise = behavior.noise_source.noise(np.random.Generator(np.random.Philox(4)), 1, slots)

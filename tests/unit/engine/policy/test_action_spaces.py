@@ -140,7 +140,7 @@ OF_BOUNDED = [SquashedBoxActions(bounded_box(BOUNDED, "it")), DeterministicBoxAc
 
 
 def test_smoothly_bounded_log_stds_are_those_of_flashsac() -> None:
-    """-10 + 6 (1 + tanh x) for an output x, in float64; both libraries sample and weigh by it."""
+    """-10 + 6 (1 + tanh x) for an output x, in float64; both libraries use this to sample and for probabilities."""
     model = SquashedBoxActions(bounded_box(BOUNDED, "it"), smooth_log_stds=True)
     outputs = np.array([[0.3, -0.2, -9.0, 0.4], [0.1, 0.5, 0.0, 8.0], [0.0, 0.0, 0.5, 0.6]], np.float32)
     noise = np.array([[0.5, -0.1], [1.0, 0.002], [-0.3, 0.1]], np.float32)
@@ -175,7 +175,7 @@ def test_a_coordinate_whose_bounds_agree_is_0_in_their_units():
 
 def test_squashed_log_probs_agree_between_numpy_torch_and_the_change_of_variables():
     model = OF_BOUNDED[0]
-    outputs = outputs_for(model) - np.array([0, 0, 1, 1], np.float32)  # narrow enough for tanh to be undone in float32
+    outputs = outputs_for(model) - np.array([0, 0, 1, 1], np.float32)  # narrow enough to invert tanh in float32
     noise = model.noise(np.random.default_rng(1), (64,))
     actions = model.sample(outputs, noise)
     ours = SquashedGaussian(torch.from_numpy(outputs))
@@ -207,7 +207,7 @@ def test_the_divergence_of_squashed_variables_is_that_of_the_normal_ones():
 
 def test_an_overshoot_is_the_mean_squared_distance_beyond_the_bounds_in_units_of_half_their_range():
     model = BoxMeanActions(BoxScale(OF_SEVERAL_BOUNDS))
-    # The third number has one bound and counts as it is; the fourth has no choice.
+    # The third number has one bound, so its distance is not scaled; the fourth allows only one value.
     actions = np.array([[0.9, -1.0, 7.0, 0.0], [1.5, -3.0, -2.0, 9.0]], np.float32)
     np.testing.assert_allclose(model.overshoots(actions), [0, (0.5**2 + 2.0**2 + 1.0**2) / 4], atol=1e-12)
 
@@ -217,7 +217,7 @@ def test_the_probabilities_of_clipped_actions_and_the_density_between_the_bounds
     model = make_action_space(Box(-3.0, 5.0, (1,), np.float64))
     env_actions = np.linspace(-3.0, 5.0, 20_001)
     own = model.from_env(env_actions[:, None]).astype(np.float64)
-    own[0], own[-1] = -1e6, 1e6  # drawn far outside, and clipped
+    own[0], own[-1] = -1e6, 1e6  # drawn far outside of the bounds, and clipped
     outputs = np.tile(np.array([mean / 4, np.log(0.3)]), (len(own), 1))
     log_probs = log_probs_in_env(model, outputs, own)
     masses = np.exp(log_probs[[0, -1]].astype(np.float64))

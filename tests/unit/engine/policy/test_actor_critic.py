@@ -18,7 +18,7 @@ from tests.rounding import rounding_error
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": Tuple([Discrete(4, start=2), MultiDiscrete([2, 3])]), "c": MultiBinary(2)})
 IMAGE = Box(0, 255, (36, 36, 3), np.uint8)
 NEAR = rounding_error(17 + 32 + 16)  # inputs of all layers: the nested observation, both hidden ones
-NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # those of three convolutions and the layer after them
+NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # inputs of three convolutions and the layer after them
 
 
 def policy_for(observation_space, action_space=None, normalize=False, **model):
@@ -40,14 +40,14 @@ def randomized(policy, seed=0):
 
 
 def heads_of(policy, observations):
-    """What the torch module says of observations [N, ...]: outputs [N, K] and values [N]."""
+    """The torch module's results for observations [N, ...]: outputs [N, K] and values [N]."""
     with torch.no_grad():
         heads, _ = policy.network(None, {"obs": map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)})
     return heads["outputs"][:, 0].numpy(), heads["value"][:, 0, 0].numpy()
 
 
 def acted_values(behavior, observations):
-    """What the acting side says observations are worth, [N]."""
+    """The acting side's values of observations, [N]."""
     heads, _ = behavior.collector.recording.value_network({"obs": observations})
     return heads["value"][:, 0]
 

@@ -1,4 +1,4 @@
-"""Parts of an action that are drawn one after the other: a joint distribution that independent parts have not."""
+"""Parts of an action that are drawn one after another: a joint distribution that independent parts cannot have."""
 
 import itertools
 
@@ -22,12 +22,12 @@ CHOICES = MultiDiscrete([3, 2, 4])
 NESTED = Dict({"c": Tuple([Discrete(3, start=1), MultiDiscrete([[2, 2]])]), "a": MultiBinary(2), "b": Box(-2, 2, (2,))})
 NESTED_CHOICES = Tuple([Discrete(2), Dict({"b": MultiDiscrete([2, 2]), "a": Discrete(3)})])
 ROWS = 300
-NEAR = rounding_error(3 + 8 + 9 + 8)  # inputs of all layers: the observation, features, the choices before
-NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # those of three convolutions and the layer after them
+NEAR = rounding_error(3 + 8 + 9 + 8)  # inputs of all layers: the observation, features, the previous choices
+NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # inputs of three convolutions and the layer after them
 
 
 def mappo_policy(actions):
-    """A policy whose value stands beside it, as MAPPO and IPPO have it."""
+    """A policy with a separate value network, like MAPPO and IPPO."""
     config = StateValueModelConfig(hiddens=(8,), autoregressive=True)
     return policy_from(StateValuePolicy, MAPPOConfig, BOX, actions, config, seed=3)
 
@@ -53,7 +53,7 @@ def fragment_of(behavior, observations, length=1, seed=4):
 
 
 def distribution_of(policy, observations, actions, flat=None, **columns):
-    """The distribution that the learner makes of one step of each row, [N]."""
+    """The learner's distribution for one step of each row, [N]."""
     views = policy.parameters.views(torch.from_numpy(flat_of(policy) if flat is None else flat))
     rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
     batch = SampleBatch(obs=rows, actions=torch.as_tensor(actions)[:, None], **columns)
@@ -168,7 +168,7 @@ def test_what_comes_later_changes_nothing_of_what_came_before():
 
 
 def fitted_log_likelihood(autoregressive):
-    """Mean log-likelihood of equal pairs, each as likely, under a policy that was fitted to them."""
+    """Mean log-likelihood of equally likely pairs of equal actions, under a policy that was fitted to them."""
     config = ModelConfig(hiddens=(8,), autoregressive=autoregressive)
     policy = plain_policy(ActorCriticPolicy, BOX, MultiDiscrete([3, 3]), config, seed=0)
     flat = policy.parameters.gather(policy.module).requires_grad_()

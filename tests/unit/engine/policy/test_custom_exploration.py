@@ -24,7 +24,7 @@ WORLD = WorldView(Box(-1.0, 1.0, (4,)), 2, "parallel")
 
 
 class Still(Exploration):
-    """Takes action 0, the middle of a Box, whatever the network puts out."""
+    """Takes action 0, or the middle of a Box, whatever the network's outputs."""
 
     def __init__(self, actions):
         self.actions = actions

@@ -1,4 +1,4 @@
-"""Of env slots that do not act nothing moves and nothing is recorded; the others do as if they were alone."""
+"""In env slots that do not act, nothing changes and nothing is recorded; the others act as if they were alone."""
 
 import numpy as np
 import pytest
@@ -67,14 +67,14 @@ def test_a_slot_does_over_its_own_steps_what_it_does_when_all_act(make):
     behavior = loaded(policy, **SCHEDULES)
     waits = generator.random((3 * LENGTH, SLOTS)) < 0.5
     waits[:, 2] = False
-    own = np.zeros(SLOTS, np.int64)  # which of its steps each slot is at
+    own = np.zeros(SLOTS, np.int64)  # the current step of each slot
     found = {name: np.zeros_like(column) for name, column in expected.items()}
     for acts in ~waits:
         acts = acts & (own < LENGTH)
         at = np.minimum(own, LENGTH - 1), np.arange(SLOTS)
         record = behavior.collector.allocate(1, SLOTS)
         untouched = {name: column.copy() for name, column in record.items()}
-        # What stands at the others is garbage, and whether an episode begins there does not matter.
+        # Slots that do not act get garbage, and it does not matter whether an episode begins there.
         shown = np.where(acts[:, None], observations[at], 1e3).astype(np.float32)
         behavior.act(shown, noise[at], record, 0, np.where(acts, starts[at], True), acts)
         for name, column in record.items():

@@ -1,4 +1,4 @@
-"""Memory of a behavior policy: what it keeps of each slot's episode, and where it forgets."""
+"""Memory of a behavior policy: what it keeps of each slot's episode, and when it forgets."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ SPACES = Spaces(Box(-1.0, 1.0, (2,)), Discrete(2))
 
 
 class PolicyOfOtherArguments(ActorCriticPolicy):
-    """A policy with other arguments than an algorithm gives."""
+    """A policy with arguments other than those an algorithm passes."""
 
     def __init__(
         self, observation_space: Any, action_space: Any, model: Any, *, normalize_observations: bool, seed: int

@@ -45,7 +45,7 @@ def acted_fragment(behavior: BehaviorPolicy) -> SampleBatch:
 
 
 class TwiceAsMuch(Recording):
-    """Doubles the actions of a fragment, as one that is postprocessed may."""
+    """Doubles the actions of a fragment, as postprocessing may do."""
 
     replaces_actions = True
 
@@ -100,7 +100,7 @@ def test_a_recorder_adds_columns_of_a_whole_fragment_and_has_the_log_probs_of_ot
 def test_log_probs_are_those_of_the_outputs_that_gave_the_actions() -> None:
     behavior = loaded_anew(policy_of(QPolicy))
     behavior.collector.record_log_probs(lambda outputs, actions: outputs.argmax(-1) - np.float32(actions))
-    assert acted_fragment(behavior)["taken_logp"].tolist() == [[0.0] * SLOTS] * LENGTH  # greedy, by the same outputs
+    assert acted_fragment(behavior)["taken_logp"].tolist() == [[0.0] * SLOTS] * LENGTH  # greedy, from the same outputs
 
 
 def test_another_execution_collects_and_the_policys_own_network_evaluates() -> None:

@@ -1,4 +1,4 @@
-"""Critics that see more of an observation than their actors."""
+"""Critics that observe more than their actors."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def outputs_for(model, seed=0, rows=64):
 
 
 def rows_of(actions):
-    """Each of a batch's actions, from a tree of [N, ...]."""
+    """The actions of a batch, one by one, from a tree of [N, ...]."""
     return [map_tree(lambda leaf, i=i: leaf[i], actions) for i in range(len(leaves(actions)[0]))]
 
 

@@ -1,4 +1,4 @@
-"""Actor-critics with a core: what acts step by step and what learns from rows say the same, values included."""
+"""Actor-critics with a core: acting step by step and learning from rows give the same results, including values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def acting(policy: ActorCriticPolicy) -> BehaviorPolicy:
 
 
 def world(length: int = LENGTH, seed: int = 0) -> SampleBatch:
-    """What an env shows: behind each end stands the final observation, and behind that an episode begins."""
+    """An env's output: each end is followed by the final observation, and then by a new episode."""
     rng = np.random.default_rng(seed)
     ends = np.zeros((length, SLOTS), np.bool_)
     starts, valid = ends.copy(), ~ends
@@ -77,7 +77,7 @@ def world(length: int = LENGTH, seed: int = 0) -> SampleBatch:
 
 
 def acted_over(behavior: BehaviorPolicy, seen: SampleBatch) -> SampleBatch:
-    """Acts over a fragment; what the network put out at each step stays beside what is delivered."""
+    """Acts over a fragment; returns the network's outputs at each step along with the fragment."""
     length, slots = seen["valid"].shape
     noise = behavior.noise_source.noise(np.random.default_rng(1), length, slots)
     batch = behavior.collector.allocate(length, slots)
@@ -97,7 +97,7 @@ def outputs_over(policy: ActorCriticPolicy, rows: SampleBatch) -> tuple[SampleBa
 
 
 def in_a_graph(policy: ActorCriticPolicy, rows: SampleBatch, executor: str) -> tuple[Tensor, Tensor]:
-    """Returns outputs and values by the graph that is compiled, or by NumPy's calls for it."""
+    """Returns outputs and values from the graph that is otherwise compiled, or from its NumPy calls."""
     columns, names = rows.map(torch.from_numpy), ("obs", "state", "episode_starts")
 
     def function(flat: Tensor, *tensors: Tensor) -> list[Tensor]:
@@ -130,7 +130,7 @@ def assert_the_learner_agrees(policy: ActorCriticPolicy, batch: SampleBatch, len
 def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: bool, length: int) -> None:
     policy = policy_of(core, shared)
     behavior = acting(policy)
-    for seed in range(2):  # the second fragment goes on in the middle of episodes
+    for seed in range(2):  # the second fragment starts in the middle of episodes
         seen = world(seed=seed)
         if seed:
             seen["starts"][0] = False
@@ -171,13 +171,13 @@ def test_rows_of_whole_fragments_give_what_was_acted_with_and_the_values_of_fina
         near = {"atol": NEAR, "rtol": NEAR}
         torch.testing.assert_close(found.distribution.outputs[where], rows["network_outputs"][where], **near)
         behind = np.zeros((8, SLOTS), np.bool_)
-        behind[1:] = batch["valid"]  # the observation behind a step closes it
+        behind[1:] = batch["valid"]  # the observation after a step closes it
         where = torch.from_numpy(behind.T.copy())
         torch.testing.assert_close(found.values[where], torch.from_numpy(batch["values"].T.copy())[where], **near)
 
 
 def test_a_whole_fragment_begins_with_its_first_step_and_the_state_before_that() -> None:
-    """Row 0 holds the final observation of an episode from before, in slot 1 nothing at all."""
+    """Row 0 holds the final observation of an earlier episode, and in slot 1 nothing at all."""
     policy = policy_of("gru", True)
     batch = acted_over(acting(policy), world(6))
     batch["valid"][:] = True
@@ -191,7 +191,7 @@ def test_a_whole_fragment_begins_with_its_first_step_and_the_state_before_that()
 
 
 def test_a_transformer_sees_the_last_steps_of_its_episode_and_no_others() -> None:
-    """Two layers that look back 5 steps each reach 10 steps back, in a row and through what is remembered."""
+    """Two layers that each look back 5 steps reach back 10 steps, within a row and through the remembered state."""
     policy = policy_of("gtrxl", True)
     rng = np.random.default_rng(3)
     observations = rng.normal(size=(1, 16, 3)).astype(np.float32)
@@ -255,7 +255,7 @@ def test_images_with_a_core_act_in_torch_and_values_follow_from_the_state_there_
 
 
 def value_behind(policy: ActorCriticPolicy, observations: np.ndarray, state: np.ndarray | None = None) -> float:
-    """The value of the last of some observations [L, D] of one episode, which began with the first or at a state."""
+    """The value of the last observation in [L, D] of one episode, which starts with the first one or from a state."""
     size = policy.network.module.spec.state_size
     first = torch.zeros(1, size) if state is None else torch.from_numpy(state)[None]
     with torch.no_grad():
@@ -268,7 +268,7 @@ def value_behind(policy: ActorCriticPolicy, observations: np.ndarray, state: np.
 def test_an_episode_s_final_observation_is_valued_with_its_state_and_the_next_episode_begins_without(
     core: str, shared: bool
 ) -> None:
-    """Slot 0: steps 0 to 3, cut off there, final observation in row 4; a new episode from row 5 on."""
+    """Slot 0: steps 0 to 3, truncated there, the final observation in row 4, and a new episode from row 5 on."""
     policy, seen = policy_of(core, shared), world(9)
     for name in ("truncateds", "starts"):
         seen[name][:] = False

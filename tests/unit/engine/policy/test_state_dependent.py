@@ -43,7 +43,7 @@ def observations_of(rows, columns, seed=0):
 
 
 def collected(behavior, observations, seed=1):
-    """What a worker records while it acts on observations [T + 1, B, 5]."""
+    """The fragment that a worker records while it acts on observations [T + 1, B, 5]."""
     length, columns = len(observations) - 1, observations.shape[1]
     noise, record = (
         behavior.noise_source.noise(np.random.default_rng(seed), length, columns),
@@ -55,7 +55,7 @@ def collected(behavior, observations, seed=1):
 
 
 def outputs_of(policy, observations):
-    """What the network puts out for observations [N, 5], [N, K]."""
+    """The network's outputs for observations [N, 5], [N, K]."""
     heads, _ = policy.module({"obs": observations[:, None]})
     return heads["outputs"][:, 0]
 
@@ -132,7 +132,7 @@ def test_a_soft_actor_s_outputs_are_the_learner_s_and_its_actions_are_within_the
     np.testing.assert_allclose(behavior.outputs(observations[2]), outputs[2], atol=NEAR)
     actions = collected(behavior, observations)["actions"]
     assert np.abs(actions).max() <= 1
-    # The learner draws actions of the same distribution from noise of its own.
+    # The learner draws actions from the same distribution, with its own noise.
     drawn, _ = SquashedGaussian(outputs[0]).sample_and_log_prob(torch.randn(3, 2))
     assert drawn.shape == actions[0].shape
 

@@ -1,4 +1,4 @@
-"""Policies without values act and learn as the policy of an actor-critic with the same parameters does."""
+"""Policies without values act and learn like the policy of an actor-critic with the same parameters."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pair_of(kind: str) -> tuple[StochasticActorPolicy, ActorCriticPolicy]:
 
 
 def same_parameters(alone: Policy, actor_critic: Policy) -> tuple[np.ndarray, np.ndarray]:
-    """Returns parameters of the actor-critic, drawn, and those of the policy alone among them."""
+    """Returns random parameters of the actor-critic, and the policy's part of them."""
     flat = np.random.default_rng(0).normal(0, 0.5, actor_critic.parameters.size).astype(np.float32)
     named = actor_critic.parameters.named(flat)
     return alone.parameters.from_named({slot.name: named[slot.name] for slot in alone.parameters.slots}), flat
@@ -92,7 +92,7 @@ def fragment_of(policy: Policy, flat: np.ndarray, space: Space[Any]) -> SampleBa
 
 
 def log_probs(policy: StochasticActorPolicy | ActorCriticPolicy, flat: np.ndarray, fragment: SampleBatch) -> Tensor:
-    """Log-probabilities of a fragment's actions in the learner, [S, L]."""
+    """The learner's log-probabilities of a fragment's actions, [S, L]."""
     rows = whole_fragment_rows(fragment).map(torch.as_tensor)
     outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), rows)
     return outputs.distribution.log_prob(rows["actions"])[:, :LENGTH]

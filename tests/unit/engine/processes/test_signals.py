@@ -1,4 +1,4 @@
-"""Processes that Ray ends on SIGTERM end at once, and not by an exception in whatever they run."""
+"""Processes that Ray ends with SIGTERM end at once, without an exception in the code that they run."""
 
 from __future__ import annotations
 

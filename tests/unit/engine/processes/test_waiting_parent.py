@@ -1,4 +1,4 @@
-"""A command's parent ends as the command does, hands signals on, and knows an end that nobody has announced."""
+"""A command's parent exits like the command, passes signals on, and recognizes an unexpected end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ except UnexpectedEnd as end:
 
 
 def begun(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """Starts a program in a session of its own, behind the fork."""
+    """Starts a program in its own session, after the fork."""
     command = [sys.executable, "-c", BEGIN + program, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
@@ -145,7 +145,7 @@ def test_an_interrupt_between_two_children_ends_the_command(monkeypatch: pytest.
     assert err.rstrip().endswith("KeyboardInterrupt")
 
 
-# No signal.pause(): a signal that comes right before it would be waited for once more.
+# Not signal.pause(): if the signal came right before it, it would wait for another one.
 PAUSED = """
 import time
 try:
@@ -204,7 +204,7 @@ def test_a_signal_to_the_process_and_then_to_its_group_is_one_signal(monkeypatch
     monkeypatch.setattr("os.kill", lambda pid, number: handed_on.append(number))
     pipes = [os.pipe(), os.pipe()]
     wait = _Wait(-1, pipes[0][0], pipes[1][0])
-    for to_child in ([], [signal.SIGTERM]):  # as timeout(1) does
+    for to_child in ([], [signal.SIGTERM]):  # like timeout(1)
         os.write(pipes[0][1], bytes([signal.SIGTERM]))
         os.write(pipes[1][1], bytes([signal.SIGALRM, *to_child]))
         wait._listen()

@@ -1,4 +1,4 @@
-"""The mask that a replay returns with an observation is that observation's, the n-th next one's included."""
+"""A replay returns each observation with its own mask, even the n-th next observation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MODEL = ModelConfig(hiddens=(8,), activation="relu", orthogonal_init=False)
 
 
 class Frames(gymnasium.Env):
-    """Counts its steps in the brightness of three frames, and forbids the action that the last digit names."""
+    """Counts its steps in the brightness of three frames, and forbids the action given by the last digit."""
 
     observation_space = Dict({"frames": Box(0, 255, (3, 36, 36), np.uint8), "action_mask": MultiBinary(4)})
     action_space = Discrete(4)
@@ -73,7 +73,7 @@ def fragments_of(env: EnvConfig, number: int, length: int = 20) -> list[SampleBa
 
 
 def grid_masks(positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """What a grid of 3 x 3 allows at positions [..., 2]: up, down, left, right, and nothing at its last cell."""
+    """Allowed moves of a 3 x 3 grid at positions [..., 2]: up, down, left, right, and nothing at the last cell."""
     row, column = positions[..., 0], positions[..., 1]
     inside = np.stack([row > 0, row < 2, column > 0, column < 2], -1)
     return inside & ~((row == 2) & (column == 2))[..., None]
@@ -129,6 +129,6 @@ def test_sequences_hold_the_masks_of_their_observations() -> None:
             0, SampleBatch(fragment, state=np.zeros((*slots, 4), np.float32), episode_starts=np.zeros(slots, np.bool_))
         )
     batch = replay.sample(50, 0)
-    own = {key: part[:, 2:8][batch["valid"]] for key, part in batch["obs"].items()}  # behind the burn-in
+    own = {key: part[:, 2:8][batch["valid"]] for key, part in batch["obs"].items()}  # after the burn-in
     assert_masks_are_the_grid_s(own)
     assert own["action_mask"].any(-1).all()

@@ -1,4 +1,4 @@
-"""A sampler from outside chooses the rows of a replay; the one of the examples emphasizes recent experience."""
+"""A custom sampler chooses the rows of a replay; the example sampler emphasizes recent experience."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _lab(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def steps(first: int, length: int) -> SampleBatch:
-    """Steps of two env slots, numbered in the order in which they are taken."""
+    """Steps of two env slots, numbered in order."""
     numbers = first + np.arange(2 * (length + 1)).reshape(length + 1, 2)
     zeros = np.zeros((length, 2))
     return SampleBatch(

@@ -1,4 +1,4 @@
-"""Stacks of frames come back exactly as they were, though every frame is kept once."""
+"""Stacks of frames are restored exactly, although each frame is stored only once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlrun.engine.replay.ring import ReplayRing
 
 
 class StackedWorld:
-    """Columns of stacks [S, 2, 3] whose frames never come twice; each episode begins in one of several ways."""
+    """Columns of stacks [S, 2, 3] with unique frames; each episode begins in one of several ways."""
 
     def __init__(self, columns: int, num_frames: int, rng: np.random.Generator, first: int = 1) -> None:
         self.columns, self.num_frames, self.rng, self.next_number = columns, num_frames, rng, first
@@ -115,7 +115,7 @@ def test_stacks_that_are_kept_whole_are_forgotten_when_they_are_overwritten() ->
     for _ in range(40):
         ring.insert(0, world.fragment(10))
         most.append(ring.num_bytes)
-    # Each of the 60 indices may hold a frame, a count and six numbers and bytes beside; and at most two frames more.
+    # Each of the 60 indices may hold a frame, a count, and six other numbers and bytes, plus at most two more frames.
     assert max(most) <= 60 * (12 + 1 + 8 + 4 + 4) + 60 * 2 * 12
     assert max(most[20:]) <= max(most[:20]) + 10 * 24
 
@@ -139,7 +139,7 @@ def test_an_observation_that_is_no_such_stack_is_refused(wording) -> None:
 
 
 def test_a_million_steps_of_atari_take_less_than_8_gigabytes() -> None:
-    """The hundredth part is looked at; arrays that nobody writes to take no memory."""
+    """The test uses a hundredth; unwritten arrays take no memory."""
     config = ReplayConfig(capacity=10_000, sampling="prioritized", frame_stack=4)
     replay = ReplayBuffer(config, num_workers=1, n_step=3, gamma=0.99, seed=0)
     shape = (4, 1)
@@ -181,6 +181,6 @@ def test_a_game_of_pong_is_drawn_as_it_was_seen() -> None:
     np.testing.assert_array_equal(ring.read(indices, ["obs"])["obs"], seen[:-1])
     batch = ring.gather(indices.ravel())
     np.testing.assert_array_equal(batch["next_obs"].reshape(seen[1:].shape), seen[1:])
-    # Beside 200 frames, three for each of the first stacks, of which the first of all are two.
+    # In addition to 200 frames, there are three for the first stack of each episode, two of which start the run.
     begun = 2 + (~steps["valid"]).sum()
     assert ring.num_bytes < 84 * 84 * (200 + 3 * begun) + 200 * 30

@@ -1,4 +1,4 @@
-"""Hindsight: goals are of the same episode, rewards are recomputed, and samples do not depend on how they are drawn."""
+"""Hindsight: goals come from the same episode, rewards are recomputed, and every way of drawing gives the same."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ NEVER = np.array([-1, -1])
 
 
 class Distances:
-    """Goals (episode, step): the reward of a step tells what it achieved, and which goal it was for."""
+    """Goals (episode, step): the reward of a step encodes what it achieved, and its goal."""
 
     def rewards(self, achieved, desired):
         return reward(achieved, desired)
@@ -27,7 +27,7 @@ class Distances:
 
 
 class Arrivals(Distances):
-    """The same, with episodes that end at the goal."""
+    """Like `Distances`, with episodes that end at the goal."""
 
     def terminateds(self, achieved, desired):
         return (achieved == desired).all(-1)
@@ -175,7 +175,7 @@ def test_terminations_that_are_not_of_the_former_goal_stay():
 
 
 def test_a_return_ends_where_the_former_goal_ended_the_episode_and_bootstraps_there():
-    """Steps achieve 1, 2 and 3; the former goal was 3, so the episode ended there and another one follows."""
+    """Steps achieve 1, 2 and 3; the original goal was 3, so the episode ended there, and another one follows."""
     achieved = np.zeros((9, SLOTS, 2))
     achieved[:, :, 0] = np.repeat([1, 2, 3], [4, 4, 1])[:, None]  # three steps and the final observation of each
     achieved[:, :, 1] = np.append(np.tile(np.arange(4), 2), 0)[:, None]

@@ -1,4 +1,4 @@
-"""What is learned does not depend on where a replay lies, nor on whether it keeps stacks of images whole."""
+"""Learning does not depend on where a replay is stored, or on whether it stores stacks of images whole."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_run_that_keeps_each_stacked_image_once_learns_the_same_bits(
     stacked = {"id": "FrameStackObservation", "kwargs": {"stack_size": 3, "padding_type": padding}}
     env = {"id": "world_of_a_dot:Dot", "max_episode_steps": 25, "wrappers": [stacked]}
     model = {"conv": "nature", "hiddens": [], "activation": "relu", "orthogonal_init": False}
-    # Not filled: once it is, steps whose older images are overwritten can be drawn from whole stacks alone.
+    # Not full: in a full replay, steps whose older images are overwritten can only be drawn if stacks are stored whole.
     whole: dict[str, Any] = {"capacity": 1000}
     weights, results = learned_from(env, whole, model, 2)
     weights_by_image, results_by_image = learned_from(env, {**whole, "frame_stack": 3}, model, 2)

@@ -1,4 +1,4 @@
-"""Memory that a replay buffer lends for a worker's next fragment: what is recorded there is stored as it would be."""
+"""Memory that a replay buffer lends for a worker's next fragment: fragments in it are stored like any other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def steps(first: int) -> SampleBatch:
 
 
 def add_lent(replay: ReplayBuffer, fragment: SampleBatch, before: SampleBatch | None) -> SampleBatch:
-    """Stores a fragment that is recorded in lent memory, if there is any; returns it as it was stored."""
+    """Stores a fragment, recorded in lent memory if there is any; returns it as stored."""
     lent = None if before is None else replay.lend(0, LENGTH, before["obs"], ACTIONS)
     if lent is not None:
         np.testing.assert_array_equal(lent["obs"][0], fragment["obs"][0])
@@ -69,7 +69,7 @@ def test_lent_rows_are_stored_as_copied_ones_around_the_ring_and_after_a_resume(
         if lending.num_ready:
             ours, theirs = lending.sample(16, 0), copying.sample(16, 0)
             assert all(ours[name].tobytes() == theirs[name].tobytes() for name in theirs)
-    assert num_lent >= 20  # not the first fragments of a ring and of a resumed one, nor those that wrap
+    assert num_lent >= 20  # excludes the first fragments of a ring and of a resumed one, and fragments that wrap
 
 
 def test_steps_in_lent_rows_are_not_drawn_before_they_are_stored() -> None:

@@ -1,4 +1,4 @@
-"""Local replays that a trainee's dataflow is given."""
+"""Local replays of a trainee's dataflow."""
 
 from __future__ import annotations
 

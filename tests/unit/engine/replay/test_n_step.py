@@ -1,4 +1,4 @@
-"""Transitions over several steps, on cases that can be worked out by hand."""
+"""Transitions over several steps, for cases that can be computed by hand."""
 
 from __future__ import annotations
 

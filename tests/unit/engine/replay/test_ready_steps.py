@@ -24,7 +24,7 @@ def test_a_step_is_ready_once_its_transition_is_whole_or_its_episode_ends() -> N
     ready, streams, stores = ReadySteps(3, 0.5), Streams(1, ROWS, SLOTS, 0), columns(ended_at=3)
     ready.allocate((1, ROWS, SLOTS))
     added = ready.add(streams, stores, 0, slice(0, SLOTS), 0, 4)
-    # Slot 0 ends in row 3: rows 0 to 3 are whole. Slot 1 goes on: rows 0 and 1 are.
+    # Slot 0's episode ends in row 3, so rows 0 to 3 are complete. Slot 1's goes on, so only rows 0 and 1 are.
     assert sorted(added.tolist()) == [0, 1, 2, 3, 4, 6]
     assert ready.number == 6
     assert ready.has(np.array([4, 5])).tolist() == [True, False]

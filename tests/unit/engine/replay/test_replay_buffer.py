@@ -1,4 +1,4 @@
-"""What a replay in this process draws, how often, and with which weights."""
+"""The steps that a replay in this process draws: how often, and with which weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rewarded_fragment(first: int, length: int, columns: int = 1, ends: tuple[int
 
 
 def with_priorities(batch: SampleBatch, errors: Any) -> SampleBatch:
-    """Returns the steps with first priorities of their own."""
+    """Returns the steps with the given initial priorities."""
     return SampleBatch(batch, priorities=np.asarray(errors, np.float32))
 
 
@@ -124,7 +124,7 @@ def test_overwritten_steps_are_never_drawn_nor_updated() -> None:
     replay.add(0, rewarded_fragment(6, 7))
     assert set(frequencies(replay)) == {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
     replay.update_priorities(drawn["indices"], np.full(50, 1e9, np.float32))
-    # The index of step 3 has the newest observation in it, and no step.
+    # The index of step 3 holds the newest observation, and no step.
     assert set(frequencies(replay)) <= {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
     assert 13.0 not in replay.sample(500, 0)["obs"]
 
@@ -137,7 +137,7 @@ def test_frequencies_follow_the_exponent_of_the_priorities() -> None:
     counts = np.bincount(np.concatenate([replay.sample(50, 0)["indices"] for _ in range(2000)]), minlength=400)
     probabilities = (errors + 0.01) ** 0.6
     expected = probabilities / probabilities.sum() * 100_000
-    # Each part of the priorities' sum gives one draw, so that counts vary less than independent draws would.
+    # Each stratum of the sum of priorities gives one draw, so counts vary less than those of independent draws.
     chi_square = ((counts - expected) ** 2 / expected).sum()
     assert chi_square < 399 + 4 * np.sqrt(2 * 399)
 
@@ -299,7 +299,7 @@ def test_it_draws_as_cpprb_does() -> None:
     for _ in range(1000):
         batch, sample = ours.sample(100, 0), theirs.sample(100, 0.7)
         counts += [np.bincount(batch["indices"], minlength=500), np.bincount(sample["indexes"], minlength=500)]
-        # Theirs are normalised by the largest of all weights, ours by the largest in the minibatch.
+        # Theirs are normalized by the largest of all weights, ours by the largest in the minibatch.
         their_weights[sample["indexes"]] = sample["weights"]
     powers = (errors + 0.01) ** 0.6
     expected = powers / powers.sum() * 100_000

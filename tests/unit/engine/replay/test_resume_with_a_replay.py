@@ -1,4 +1,4 @@
-"""A run that learns from a replay goes on bit for bit after a kill, or fills its replay anew."""
+"""A run with a replay resumes bit for bit after a kill, or refills its replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ring keeps streams of experience, and what is drawn from it is what really happened."""
+"""The ring stores streams of experience, and everything drawn from it really happened."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ GAMMA = 0.5
 
 
 class Stream:
-    """A worker in a world whose observations are numbers that never come twice.
+    """A worker in a world whose observations are unique numbers.
 
-    It speaks the rule of the vector envs: the row behind an episode's end holds its final observation and no step.
+    It follows the rule of vector envs: the row after an episode's end holds its final observation, and no step.
     """
 
     def __init__(self, columns: int, rng: np.random.Generator, first: float = 0.0) -> None:
@@ -76,7 +76,7 @@ class Stream:
 
 
 def expected_steps(history: list[dict[str, Any]], n_step: int, *, broken_off: bool) -> Iterator[dict[str, Any]]:
-    """Yields what each step of a column comes to, if it is known by now: the ten-line oracle."""
+    """Yields the outcome of each step of a column, if it is already known: the ten-line oracle."""
     for t, step in enumerate(history):
         reward, discount, behind = 0.0, 1.0, history[t : t + n_step]
         if not step["valid"]:
@@ -110,7 +110,7 @@ def drawable(ring: ReplayRing) -> SampleBatch:
 def test_what_is_drawn_is_what_happened(
     seed: int, n_step: int, columns: int, rows: int, inserts: list[tuple[int, int, int]]
 ) -> None:
-    """Whatever the fragments' lengths, which workers are fast, where episodes end and which workers are made anew."""
+    """This holds for any lengths of fragments, speeds of workers, episode ends, and restarts of workers."""
     rng = np.random.default_rng(seed)
     ring = ReplayRing(3 * columns * rows, 3, n_step, GAMMA, extra=("tags",))
     streams = [[Stream(columns, rng, first=worker * 1e6)] for worker in range(3)]
@@ -138,7 +138,7 @@ def test_what_is_drawn_is_what_happened(
         assert batch["rewards"][i, 0] == np.float32(step["reward"])
         assert batch["discounts"][i, 0] == np.float32(step["discount"])
     assert len(set(found)) == len(found) == ring.ready.number == len(ready)
-    # Nothing is missing but what was overwritten, which is what is older than a worker's rows.
+    # Only what was overwritten is missing, which is older than a worker's rows.
     for of_lane in streams:
         for column in range(columns):
             history = [step for stream in of_lane for step in [*stream.history[column], None]][:-1]

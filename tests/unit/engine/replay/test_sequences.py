@@ -1,4 +1,4 @@
-"""A replay of sequences against a list of all that ever happened."""
+"""A replay of sequences compared with a list of everything that happened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GAMMA, WIDTH = 0.9, 2
 
 
 class Stream:
-    """One worker's experience: numbers that say where they come from, with episodes of random lengths."""
+    """One worker's experience: numbers that encode their origin, with episodes of random lengths."""
 
     def __init__(self, seed: int, columns: int) -> None:
         self.drawn = np.random.default_rng(seed)
@@ -27,7 +27,7 @@ class Stream:
         self.rows: list[dict[str, Any]] = []
 
     def reset_slots(self) -> None:
-        """Begins new episodes in all columns, as a worker that is made anew does."""
+        """Begins new episodes in all columns, like a restarted worker."""
         self.obs = self.drawn.normal(size=(self.columns, 1)).astype(np.float32)
         self.starts, self.finals = np.ones(self.columns, np.bool_), np.zeros(self.columns, np.bool_)
 
@@ -106,7 +106,8 @@ def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_
     found = replay.gather(np.flatnonzero(replay._ready))
     firsts = set()
     for s, state in enumerate(found["state"]):
-        # An episode's final observation is there only behind the episode's last step, and the second row then a step's.
+        # A final observation is kept only after its episode's last step. Otherwise its row is zero, and the next row is
+        # a step.
         worker, t, column = where[found["obs"][s, 0 if found["obs"][s, 0].any() else 1].tobytes()]
         rows = streams[worker].rows
         t -= not found["obs"][s, 0].any()

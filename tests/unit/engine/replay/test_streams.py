@@ -1,4 +1,4 @@
-"""Streams and priorities of a replay, as a checkpoint brings them back."""
+"""Streams and priorities of a replay after a checkpoint is restored."""
 
 from __future__ import annotations
 

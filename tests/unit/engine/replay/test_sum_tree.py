@@ -1,4 +1,4 @@
-"""The sum tree against plain cumulative sums."""
+"""The sum tree compared with plain cumulative sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plain_draw(values: np.ndarray, fractions: np.ndarray) -> np.ndarray:
 @settings(max_examples=40, deadline=None)
 @given(size=SIZES, seed=st.integers(0, 2**32 - 1), zeros=st.sampled_from([0.0, 0.5, 0.99]))
 def test_draws_are_those_of_cumulative_sums(size: int, seed: int, zeros: float) -> None:
-    """Whole numbers are added without rounding, so that both agree in every draw."""
+    """Integers are added without rounding, so both agree in every draw."""
     rng = np.random.default_rng(seed)
     values = rng.integers(1, 1000, size) * (rng.random(size) >= zeros).astype(np.float64)
     values[rng.integers(size)] = 7.0
@@ -40,7 +40,7 @@ def test_sums_do_not_depend_on_how_numbers_came_to_be(size: int, seed: int) -> N
     for _ in range(20):
         indices, values = rng.integers(0, size, 40), rng.lognormal(0.0, 5.0, 40)
         tree.set(indices, values)
-        for index, value in zip(indices, values, strict=True):  # the last of an index's values stays
+        for index, value in zip(indices, values, strict=True):  # the last value of an index wins
             expected[index] = value
     at_once.set_all(expected)
     assert tree.values.tolist() == at_once.values.tolist() == expected.tolist()
@@ -52,20 +52,20 @@ def test_sums_do_not_depend_on_how_numbers_came_to_be(size: int, seed: int) -> N
 @settings(max_examples=20, deadline=None)
 @given(size=st.sampled_from([33, 1025, 33_000]), seed=st.integers(0, 2**32 - 1))
 def test_a_zero_is_never_drawn(size: int, seed: int) -> None:
-    """Not even where rounding leaves more of a fraction than a block holds, which numbers of all sizes provoke."""
+    """Not even if rounding leaves more of a fraction than a block contains, which numbers of all sizes provoke."""
     rng = np.random.default_rng(seed)
     values = np.where(rng.random(size) < 0.1, rng.lognormal(0.0, 10.0, size), 0.0)
     values[size // 2] = 0.1
     tree = SumTree(size)
     tree.set_all(values)
-    # The fractions at which one number's share ends and the next begins, and their neighbours.
+    # The fractions at which one number's share ends and the next begins, and their neighbors.
     edges = np.unique((values[::-1].cumsum() / tree.total)[:-1])[-1000:]
     fractions = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, 1.0)]).clip(0, np.nextafter(1, 0))
     assert (tree.values[tree.draw(fractions)] > 0.0).all()
 
 
 def test_a_share_that_rounding_makes_too_large_ends_at_the_number_that_was_meant() -> None:
-    """The last block's numbers are added up one way for the block's sum and another for a draw."""
+    """The last block's numbers are added in one order for the block's sum, and in another for a draw."""
     found_off = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Views out of replays: each observation is kept once, and what is drawn is what was seen, next observations too."""
+"""Views from replays: each observation is stored once, and drawn views equal those seen, even next observations."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.unit.engine.rollout.test_slot_recorder import fragments, lives, slot_
 from tests.unit.engine.rollout.test_views import fragments_of, policy_of
 
 LENGTH, CAPACITY = 7, 150
-"""Three env slots: the ring of 50 rows has gone round twice after 16 fragments."""
+"""Three env slots: after 16 fragments, the ring of 50 rows has wrapped twice."""
 
 
 def seen_in(batches: list[SampleBatch]) -> dict[bytes, list[Any]]:
     """Returns the views of all observations by the newest frame.
 
-    No frame was shown before, but that of an agent which ends without a final observation is shown once more.
+    All frames are unique, but if an agent ends without a final observation, its last frame is shown again.
     """
     found: dict[bytes, list[Any]] = {}
     for batch in batches:
@@ -82,7 +82,7 @@ def test_fragments_of_a_worker_that_was_made_anew_see_nothing_of_what_was_there_
     replay = ReplayBuffer(ReplayConfig(capacity=CAPACITY), num_workers=1, n_step=1, gamma=0.9, seed=0)
     late = fragments_of(policy, LENGTH, 6)
     expected = seen_in(late)
-    for batch in [*late[:3], late[5]]:  # the last one begins in the middle of episodes that the replay does not hold
+    for batch in [*late[:3], late[5]]:  # the last one begins in mid-episode, and the replay lacks what came before
         replay.add(0, batch)
     for _ in range(5):
         drawn = replay.sample(64, 0)

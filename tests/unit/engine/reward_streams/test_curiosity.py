@@ -1,4 +1,4 @@
-"""What curiosity's networks say of steps, in closed form, and where they stand beside the actor-critic."""
+"""Outputs of curiosity's networks for steps, in closed form, and their place next to the actor-critic."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_rnd_pays_what_a_network_does_not_know_of_a_random_one() -> None:
     outputs = outputs_of(policy, batch)
     torch.testing.assert_close(outputs.intrinsic_rewards(), expected)
     torch.testing.assert_close(outputs.novelty_losses(), expected)
-    assert expected.min() > 0  # the two networks begin differently
+    assert expected.min() > 0  # the two networks have different initial weights
 
 
 def test_no_loss_moves_the_random_network() -> None:

@@ -154,7 +154,7 @@ def test_who_wants_the_end_waits_for_no_long_episode(monkeypatch: pytest.MonkeyP
 
 
 class Blinks(SeedLengths):
-    """Shows NaN behind the third step of an episode."""
+    """Shows NaN after the third step of an episode."""
 
     def step(self, action: Any) -> Any:
         observation, *others = super().step(action)
@@ -233,7 +233,7 @@ def test_a_column_that_is_0_or_1_in_each_episode_is_a_rate_with_an_exact_interva
 
 
 class Succeeds(SeedLengths):
-    """Succeeds with even seeds, which it reports at the end of the episode; reports other numbers at other times."""
+    """Succeeds with even seeds, and reports this at the end of the episode; reports other numbers at other times."""
 
     def step(self, action: Any) -> Any:
         *step, _ = super().step(action)
@@ -260,7 +260,7 @@ def test_numbers_beyond_the_first_thousand_are_left_out_with_a_warning(wording) 
 
 
 class CountsSteps(CartPoles):
-    """Poles that report at their end how many steps they have stood."""
+    """Poles that report at their end for how many steps they have stood."""
 
     def reset(self, seed: int) -> Any:
         self.steps = 0

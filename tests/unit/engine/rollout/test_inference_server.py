@@ -1,4 +1,4 @@
-"""An inference server in this process: rows equal those of workers that act themselves, in any order of arrival."""
+"""An inference server in this process: same rows as with workers that act themselves, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_round_is_one_forward_pass_with_the_state_that_stays_at_the_server(thr
     answers = [asked.result() for asked in (first, second)]
     assert [answer.rows for answer in answers if answer] == [4, 4]
     assert [answer.heads["outputs"][:, 0].tolist() for answer in answers if answer] == [[5.0, 5.0], [7.0, 2.0]]
-    assert set(network.sizes) == {4}  # a pass has the rows of all workers, also where some are absent
+    assert set(network.sizes) == {4}  # each pass has the rows of all workers, even if some are absent
     server.close()
 
 
@@ -127,7 +127,7 @@ def test_a_restarted_worker_gets_its_former_answers_and_the_steps_that_it_lost_a
     before = two.outputs((0, 0), 5.0, ZEROS)
     one.outputs((0, 0), 3.0, ZEROS)
     again = Caller(server, threads, 2, life=2)
-    assert again.ask((0, 0), 5.0, UNCHANGED).result() is None  # the state of its former life is not its own
+    assert again.ask((0, 0), 5.0, UNCHANGED).result() is None  # it does not get the state of its former life
     answer = again.ask((0, 0), 5.0, ZEROS).result()
     assert answer is not None
     assert answer.heads["outputs"][:, 0].tolist() == before

@@ -1,4 +1,4 @@
-"""Raw rows of workers: what the env gave and took, whatever is learned from."""
+"""Raw rows of workers: the env's own values and actions, whatever the learner gets."""
 
 from __future__ import annotations
 

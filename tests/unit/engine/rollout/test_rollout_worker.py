@@ -63,7 +63,7 @@ def assert_equal_batches(first, second):
 
 
 class Drifting(ConstantReward):
-    """Shows what it is told from a step of each episode on, or of the one with a seed; episodes take seven steps."""
+    """Shows a given observation from some step of each episode on, or of one seed's; episodes have seven steps."""
 
     def __init__(self, value, from_step, in_seed=None):
         super().__init__(episode_len=7)
@@ -103,7 +103,8 @@ def test_observations_that_cannot_be_learned_from_are_the_envs_fault_and_their_p
         worker.sample()
 
 
-# Of 12 steps the fragment ends before episode 1 does, of 20 behind it; of 5 that begins in another one than it ends.
+# With 12 steps, the fragment ends before episode 1 does, with 20 after it. With 5, the episode begins and ends in
+# different fragments.
 @pytest.mark.parametrize("length", [5, 12, 20])
 @pytest.mark.parametrize(("episode", "step"), [(0, 3), (0, 7), (1, 1), (1, 7)])
 def test_a_bad_observation_is_named_with_seed_and_step_also_where_its_episode_is_over(length, episode, step):
@@ -213,12 +214,12 @@ def test_rows_that_only_begin_an_episode_are_no_samples_of_the_return():
 def test_the_running_return_starts_afresh_where_an_episode_ended_with_the_fragment():
     transform = RewardTransform(2, RewardSettings(0.5, normalize=True))
     rewards, valid = np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([[True, True], [True, True]])
-    ends = np.array([[False, False], [True, False]])  # of the first slot
+    ends = np.array([[False, False], [True, False]])  # the first slot ends
     transform.measured(rewards, ends, valid)
     assert transform.state()["returns"].tolist() == [0.0, 2.5]
     valid[0, 0] = False  # the final observation's row
     _, statistics = transform.measured(rewards, np.zeros_like(ends), valid)
-    # The first slot's only step returns 2, the other's 1 + 2.5 / 2 and 2 + 2.25 / 2.
+    # The first slot's only step returns 2; the other slot's return 1 + 2.5 / 2 and 2 + 2.25 / 2.
     assert statistics["returns"].count == 3
     assert statistics["returns"].mean == pytest.approx((2.0 + 2.25 + 3.125) / 3)
 
@@ -402,7 +403,7 @@ def test_episodes_tell_the_sum_of_a_column_over_fragments_and_a_resume():
     fragments += [resumed.sample() for _ in range(6)]
     cost = np.concatenate([fragment.batches["default"]["cost"] for fragment in fragments])
     told = [episode.columns["cost"] for fragment in fragments for episode in fragment.episodes]
-    assert len(told) == 12  # an episode takes four rows of steps and one of its final observation
+    assert len(told) == 12  # each episode takes four rows of steps and one for its final observation
     sums = [cost[first : first + 4, slot].sum() for first in range(0, 30, 5) for slot in range(2)]
     np.testing.assert_allclose(told, sums, rtol=rounding_error(4))
     assert sum(sums) > 0
@@ -415,7 +416,7 @@ def noise_with(every):
 
 
 def drawn_matrices(every, length, fragments):
-    """Matrices and the actions' own noise, [number of fragments * T, B, ...]."""
+    """Noise matrices and the noise of actions, [number of fragments * T, B, ...]."""
     draw = FragmentNoise(noise_with(every), 5, 1, length, SLOTS)
     noise = np.concatenate([draw(fragment) for fragment in fragments])
     return np.split(noise, [3 * ACTIONS], axis=-1)

@@ -1,4 +1,4 @@
-"""A sampler that tells with each fragment where it stands, and one that is made anew there."""
+"""A sampler that reports its position with each fragment, and a new one that starts at this position."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALGORITHMS = {
 
 
 def sampler_and_orders(algorithm: Any, env: str, length: int) -> tuple[partial[Sampler], Orders]:
-    """What makes a sampler of two env slots, and the orders that it follows."""
+    """A factory of samplers with two env slots, and the orders for a sampler."""
     world = EnvConfig(id=env)
     policy = algorithm.policy(spaces_of(world), seed=3)
     worker = WorkerConfig(
@@ -97,7 +97,7 @@ def test_a_tail_is_put_behind_the_log_of_the_state_before() -> None:
 
 
 class ActorsHere:
-    """Stands where supervised actors do, and says itself when which of them has answered or died."""
+    """Stand-in for supervised actors that decides itself when which actor answers or dies."""
 
     restarts = 0
 
@@ -132,7 +132,7 @@ def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment(mon
     workers = RemoteWorkers(*make.args[1:], (1, 2), send_places=True, **limits)
     actors: Any = workers._actors
     workers.order(orders)
-    for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is made anew, and counts once
+    for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is restarted, and counts once
         actors.dies = dies
         for worker in (1, 2):
             workers.request(worker)

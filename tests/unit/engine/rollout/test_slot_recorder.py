@@ -48,7 +48,7 @@ MODELS = {
 
 
 class OneAgentEach:
-    """A vector env as worlds of one agent, whose slots are the env slots."""
+    """A vector env as one-agent worlds, whose slots are the env slots."""
 
     state_space = None
     replays = True
@@ -106,7 +106,7 @@ def behavior_for(spaces, model=MODELS["feed-forward"], version=4, **more):
 
 
 def fragments(recorder, length, number, *, seed=0):
-    """Records fragments with noise that depends on the steps alone, however they are cut."""
+    """Records fragments whose noise depends only on the steps, however they are cut."""
     ((policy, slots),) = recorder.slots.items()
     behavior = recorder_behavior(recorder)
     made = []
@@ -158,16 +158,16 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
         for name, leaf in named_leaves(expected):
             np.testing.assert_array_equal(dict(named_leaves(batch))[name], leaf, err_msg=name)
         np.testing.assert_array_equal(found.filled["default"], alone.filled["default"])
-        assert found.episodes == [replace(own, info={}) for own in alone.episodes]  # infos are those of agents
+        assert found.episodes == [replace(own, info={}) for own in alone.episodes]  # infos belong to agents
         assert found.agent_episodes["default"] == [replace(own, agent="only") for own in alone.episodes]
         assert found.env_steps == alone.env_steps == batch["valid"].sum()
         assert found.closing["default"][0].size == 0
 
 
 class Lives(World):
-    """Agents are born, act, are paid and die at random; each observation is a number that was never shown before.
+    """Agents are born, act, are paid and die at random; each observation is a unique number.
 
-    What happened is noted, from which a reader may tell each agent's steps without knowing of slots or rows.
+    It records what happens, so that each agent's steps are known without slots or rows.
     """
 
     def __init__(self, clock: str, at_most: int = 3) -> None:
@@ -185,7 +185,7 @@ class Lives(World):
 
     def reset(self, seed: int) -> dict:
         self.draws = np.random.default_rng(seed)
-        self.number = 1000 * (seed % 16_000)  # of which floats still tell neighbours apart
+        self.number = 1000 * (seed % 16_000)  # small enough for floats to tell neighbors apart
         self.open: dict[str, dict] = {}
         self.waits: dict[str, int] = {}
         self.born = 0
@@ -238,7 +238,7 @@ class Lives(World):
 def lives(clock: str, num_worlds: int = 2, seed: int = 3) -> tuple[list[Lives], LoopWorlds]:
     made = [Lives(clock) for _ in range(num_worlds)]
     spaces = {"default": ("agent_0", made[0].spaces("agent_0"))}
-    slots = 8  # a slot rests for a step behind each end
+    slots = 8  # a slot rests for one step after each end
     worlds = LoopWorlds("lives", made, EpisodeSeeds(seed, 0), PolicyMapping(["default"]), spaces, {"default": slots})
     return made, worlds
 
@@ -257,7 +257,7 @@ def slot_recorder(worlds, length: int, model: str = "feed-forward", version: int
 
 
 def recorded_steps(batches: list[SampleBatch]) -> dict[float, dict]:
-    """Returns the steps in fragments, by what was observed, with what follows each in its slot's packed rows."""
+    """Returns the steps in fragments by observation, with what follows each step in its slot's packed rows."""
     found = {}
     for batch in batches:
         rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
@@ -286,7 +286,7 @@ def test_every_step_of_every_agent_is_recorded_once_as_the_world_tells_it(clock,
     assert len(told) > 100
     if clock == "parallel":
         assert found.keys() == told.keys()
-    else:  # what no agent has seen the end of yet is carried on
+    else:  # steps whose end no agent has seen yet are carried over
         assert found.keys() == told.keys() - still_open
     for seen, step in found.items():
         expected = told[seen]
@@ -295,7 +295,7 @@ def test_every_step_of_every_agent_is_recorded_once_as_the_world_tells_it(clock,
         if expected["end"] == "truncated":
             assert step["cut"]
         if expected["end"] != "terminated":
-            assert step["next"] == (expected["next"] or seen)  # without a final observation the last seen one
+            assert step["next"] == (expected["next"] or seen)  # without a final observation, the last seen one
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
@@ -378,7 +378,7 @@ def test_fragments_of_7_hold_the_steps_of_one_of_70(clock, model):
 
 
 class Script(World):
-    """Plays a script: what each step shows, pays and ends, whatever is done."""
+    """Plays a script of what each step shows, pays and ends, whatever the actions."""
 
     def __init__(self, first: dict, *steps: WorldStep, clock: str = "per_agent") -> None:
         self.first, self.steps, self.clock = first, steps, clock
@@ -422,7 +422,7 @@ def recorded_script(world: Script, length: int, *, fragments_of: int = 0, model:
 def test_a_reward_before_the_first_action_counts_in_the_return_and_in_no_row():
     world = Script(
         {"a": 1},
-        after({"a": 2}, {"a": 1.0, "b": 5.0}),  # b is paid before it has seen anything
+        after({"a": 2}, {"a": 1.0, "b": 5.0}),  # b is paid before it observes anything
         after({"a": 3, "b": 10}, {"a": 1.0}),
         after({}, {"a": 1.0, "b": 2.0}, terminates="ab", ends=True),
     )
@@ -536,7 +536,7 @@ def test_an_open_step_is_carried_into_the_next_fragment_with_the_weights_that_ch
     (second,) = fragments(recorder, 2, 1)
     before, batch = first.batches["default"], second.batches["default"]
     assert not before["valid"][:, 0].any()
-    assert before["obs"][-1, 0, 0] == 1  # what the carried step saw closes the slot
+    assert before["obs"][-1, 0, 0] == 1  # the observation of the carried step closes the slot
     assert (batch["obs"][0, 0, 0], batch["rewards"][0, 0], batch["valid"][0, 0]) == (1, 7.0, True)
     assert batch["weights_version"][0].tolist() == [4, 5]
     assert batch["obs"][1, 0, 0] == 4
@@ -580,7 +580,7 @@ def test_who_does_not_act_keeps_its_recurrent_state():
     (by_itself,) = recorded_script(alone, 2, model="recurrent")
     expected = by_itself.batches["default"]["state"][1, 0]
     assert expected.any()
-    # a's second step begins the next fragment; what closes this one was seen with the state of then.
+    # a's second step begins the next fragment. The value that closes this one uses the state at that time.
     assert among.batches["default"]["valid"][:, 0].tolist() == [True, False, False, False]
     values = [own.batches["default"]["values"][row, 0] for own, row in ((among, -1), (by_itself, 1))]
     np.testing.assert_allclose(*values, rtol=rounding_error(1 + 8 + 4))
@@ -601,7 +601,7 @@ def test_moments_of_observations_count_each_observation_that_was_shown_once(cloc
     assert len(set(seen)) >= len(acted_on) > 50
     assert 0.0 not in seen
     finals = [step["next"] or shown for shown, step in made[0].steps.items() if step["end"]]
-    # A final observation stands in a row of its own; without one the last seen one does, once more.
+    # A final observation has its own row. Without one, the last seen observation is repeated there.
     assert sorted(seen) == sorted([*(float(step[0]) for step in acted_on), *finals][: len(seen)])
 
 

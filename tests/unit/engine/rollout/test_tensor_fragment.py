@@ -1,7 +1,7 @@
 """Steps of a policy in an env of tensors: the functions that a GPU captures as CUDA graphs, run without one.
 
-A recorded function has what a captured one has: its operations are those of one call, whatever Python would do in the
-next one, and it reads and writes the memory that it was recorded with.
+A recorded function behaves like a captured one: it repeats the operations of one call, whatever Python would do in
+the next call, and it reads and writes the memory with which it was recorded.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Recorded:
-    """Function recorded as a list of operations, in the place of `CapturedFunction`."""
+    """Function recorded as a list of operations, a stand-in for `CapturedFunction`."""
 
     made = 0
 
@@ -95,7 +95,7 @@ def test_recorded_steps_write_the_bits_of_eager_ones(
     monkeypatch.setattr(tensor_worker, "CapturedFunction", Recorded)
     monkeypatch.setattr(Recorded, "made", 0)
     check(training(small(compile=False, **settings), **env))
-    assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # again with the first statistics
+    assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # once more with the first statistics
 
 
 def test_recorded_steps_with_continuous_actions_write_the_bits_of_eager_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,12 +115,12 @@ def test_a_training_by_recorded_updates_and_steps_has_the_bits_of_an_eager_one(m
     by_graphs = training(algorithm)
     for _ in range(3):
         by_graphs.step()
-    assert Recorded.made == 4  # the policy's decisions without and with statistics, results of steps, updates
+    assert Recorded.made == 4  # the policy's decisions without and with statistics, results of steps, and updates
     assert np.array_equal(eager.running.trainee.learner.flat(), by_graphs.running.trainee.learner.flat())
 
 
 def check(made: Training) -> None:
-    """Compares fragments of two workers, the steps of one of which are recorded, while the policy learns."""
+    """Compares fragments of two workers, one of which has recorded steps, while the policy learns."""
     config = made.running.workers.config
     graphs = Graphs(pytest.fail)
     eager, by_graph = TensorRolloutWorker(config), TensorRolloutWorker(dataclasses.replace(config, graphs=graphs))
@@ -149,7 +149,7 @@ def test_steps_wait_for_nothing(settings: dict[str, Any], env: dict[str, Any], m
 
 
 def watched(function: Callable[..., list[Tensor]]) -> Callable[..., list[Tensor]]:
-    """Returns a function that raises where a graph would refuse an operation."""
+    """Returns a function that raises an error where a graph would refuse an operation."""
 
     def run(*arguments: Any) -> list[Tensor]:
         with OnTheGpu():  # type: ignore[no-untyped-call]

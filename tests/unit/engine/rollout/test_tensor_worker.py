@@ -1,4 +1,4 @@
-"""Rollout worker of envs of tensors, and trainings with it."""
+"""Rollout worker for tensor envs, and trainings with it."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def small(kind: Any = PPO, **settings: Any) -> Algorithm[Any]:
 
 
 def worker_of(algorithm: Algorithm[Any], **env: Any) -> TensorRolloutWorker:
-    """A worker with the first weights of a training."""
+    """A worker with the initial weights of a training."""
     running = training(algorithm, **env).running
     worker = TensorRolloutWorker(running.workers.config)
     worker.follow(Orders({"default": running.trainee.weights()}))
@@ -316,7 +316,7 @@ def test_weights_and_recomputed_values_stay_on_the_device(monkeypatch: pytest.Mo
 def test_an_update_is_that_of_the_same_steps_in_numpy() -> None:
     algorithm = small(num_envs_per_worker=3, train_batch_size=24, minibatch_size=6, compile=False)
     tensors = Training({"tensors": "rlrun.toys:tensor_pendulum"}, algorithm)
-    arrays = Training("Pendulum-v1", algorithm).running  # of the same seed: the same first weights
+    arrays = Training("Pendulum-v1", algorithm).running  # with the same seed, so with the same first weights
     worker = TensorRolloutWorker(tensors.running.workers.config)
     worker.follow(Orders({"default": tensors.running.trainee.weights()}))
     batch = worker.sample().batches["default"]

@@ -1,4 +1,4 @@
-"""Views: what acted step by step is what is read out of fragments, whoever records them and however they are cut."""
+"""Views while acting equal views read from fragments, whoever records the fragments and however they are cut."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.rounding import rounding_error
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
 NONE = 3
 NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products over the width of the core
-"""What stands for an action before an episode's start, where there are 3: the network sees zeros."""
+"""The value for an action before an episode's start, if there are 3 actions: the network sees zeros."""
 
 
 class ShortEpisodes(gymnasium.Env[Any, Any]):
-    """Episodes of 1 to 5 steps, terminated or truncated; observations and rewards that were never shown before."""
+    """Episodes of 1 to 5 steps, terminated or truncated, with unique observations and rewards."""
 
     observation_space: gymnasium.Space[Any] = Box(-np.inf, np.inf, (2,), np.float32)
     action_space: gymnasium.Space[Any] = Discrete(NONE)
@@ -58,7 +58,7 @@ class ShortEpisodes(gymnasium.Env[Any, Any]):
 
 
 class ShortChoices(ShortEpisodes):
-    """Two choices from 5 and 6 on, a mask, and several actions at a time."""
+    """Two choices starting at 5 and 6, a mask, and several actions at a time."""
 
     observation_space = Dict({"action_mask": Box(0, 1, (5,), np.int8), "cards": MultiDiscrete([4, 3], start=[5, 5])})
     action_space = MultiDiscrete([3, 2])
@@ -105,10 +105,10 @@ def joined_fragments(parts: list[SampleBatch]) -> SampleBatch:
 
 
 def by_hand(batches: list[SampleBatch]) -> dict[str, np.ndarray]:
-    """Returns the views of all rows but the last, walking each slot's stream with a list for each episode."""
+    """Returns the views of all rows but the last, from a list for each episode along each slot's stream."""
     joined = {name: np.concatenate([own[name] for own in batches]) for name in ("actions", "valid")}
     obs = np.concatenate([own["obs"][:-1] for own in batches])
-    rewards = np.concatenate([own["prev_rewards"][1:] for own in batches])  # those that the env gave, unclipped
+    rewards = np.concatenate([own["prev_rewards"][1:] for own in batches])  # the rewards that the env gave, unclipped
     length, slots = joined["valid"].shape
     seen = {
         VIEW_FRAMES: np.zeros((length, slots, 4, 2), np.float32),
@@ -153,7 +153,7 @@ def test_fragments_behind_each_other_are_viewed_as_they_are_one_by_one() -> None
 
 
 def test_a_fragment_in_which_nobody_acts_is_viewed_as_nothing() -> None:
-    """The slots of a policy whose agents have not been born yet."""
+    """Tests slots of a policy whose agents are not born yet."""
     behavior = policy_of().behavior()
     batch = behavior.collector.allocate(3, 2)
     batch.update(obs=np.zeros((4, 2, 2), np.float32), actions=np.zeros((3, 2), np.int64))
@@ -187,7 +187,7 @@ def test_what_acted_is_what_is_learned_from(env: type[ShortEpisodes], core: str 
             found = outputs.distribution.log_prob(columns["actions"])[valid]
             torch.testing.assert_close(found, columns["logp"][valid], rtol=NEAR, atol=NEAR)
             torch.testing.assert_close(outputs.values[valid], columns["values"][valid], rtol=NEAR, atol=NEAR)
-            if whole:  # the observation behind a step closes it, a final one too
+            if whole:  # the observation after a step closes it, even a final one
                 behind = torch.zeros_like(valid)
                 behind[:, 1:] = valid[:, :-1]
                 values = torch.from_numpy(batch["values"].T.copy())

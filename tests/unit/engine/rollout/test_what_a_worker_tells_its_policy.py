@@ -1,4 +1,4 @@
-"""What a behavior policy is told while it acts, and the noise that it gets."""
+"""What a worker tells a behavior policy while it acts, and the noise that it passes."""
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -14,7 +14,7 @@ from rlrun.engine.rollout.worker_config import WorkerConfig
 
 
 class Draws:
-    """Draws a number for each step, and remembers which env slots are its own."""
+    """Draws a number for each step, and remembers its env slots."""
 
     network_noise = 0
     network_noise_every = None
@@ -30,7 +30,7 @@ class Draws:
 
 
 class Ages:
-    """Columns of the noise, and of the step of its episode in which each env slot is."""
+    """Columns of the noise, and of each env slot's step in its episode."""
 
     world_columns = ()
 
@@ -52,7 +52,7 @@ class Ages:
 
 
 class Remembering:
-    """Pushes by chance, and records its noise and in which step of an episode each env slot is."""
+    """Pushes at random, and records its noise and each env slot's step in its episode."""
 
     action_space = DiscreteActions(Discrete(2))
 
@@ -62,7 +62,7 @@ class Remembering:
         self.age = None
 
     def load(self, weights):
-        """Takes nothing over."""
+        """Ignores weights."""
         self.weights_version = weights.version
 
     def take_rewards(self, rewards):
@@ -80,7 +80,7 @@ class Remembering:
         return {"age": None if self.age is None else self.age.copy()}
 
     def load_state(self, state):
-        """Takes them over."""
+        """Restores the ages."""
         self.age = state["age"]
 
 
@@ -111,7 +111,7 @@ def test_a_policy_is_told_with_the_first_observation_of_every_episode_that_it_is
     expected, begins = np.zeros_like(ages), np.ones(2, bool)
     for t in range(len(ages)):
         expected[t] = np.where(begins, 0, expected[t - 1] + 1)
-        begins = ~valid[t]  # behind the row with the final observation stands a first one
+        begins = ~valid[t]  # a first observation follows the row with the final one
     assert terminateds.sum() >= 8
     np.testing.assert_array_equal(ages, expected)
 

@@ -1,4 +1,4 @@
-"""Events of hooks in rollout workers: one for each episode and step that the env has given, in envs and worlds."""
+"""Hook events in rollout workers: one for each episode and step of the env, in envs and worlds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.training.training import Training
 
 
 class Notes(Hook):
-    """Sums the rewards of each episode by itself."""
+    """Sums the rewards of each episode separately."""
 
     declared_metrics = (Metric("episode_return", "", "Return"), Metric("length", "env steps", "Length"))
 

@@ -1,4 +1,4 @@
-"""What a world shows its agents and nobody can learn from is refused with its place, whatever the clock."""
+"""Unusable observations and rewards of a world are refused with their place, whatever the clock."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SEEDS = EpisodeSeeds(run_seed=0, worker_index=0)
 
 
 class Wrong(World):
-    """Two agents act together or in turns; each agent's life is 4 steps of the world, and then another takes its place.
+    """Two agents act together or in turns; each agent lives for 4 steps of the world, then another takes its place.
 
     Args:
         clock: Whether they act together.
-        wrong: What is wrong: an `observation` or `reward` that is no number, or an `exit` of the process.
-        agent: Whom it is shown to.
-        step: At which step of the world.
-        seed: In the episode with this seed.
+        wrong: What is wrong: an `observation` or `reward` that is not a number, or an `exit` of the process.
+        agent: The agent that it is shown to.
+        step: The step of the world.
+        seed: Seed of the episode.
     """
 
     def __init__(self, clock: str, wrong: str, agent: str, step: int, seed: int) -> None:
@@ -70,7 +70,8 @@ class Wrong(World):
         return WorldStep(shown, rewards, ends, {}, {}, self.taken == 10)
 
 
-# Of 7 steps the episode goes on behind the fragment; of 17 it began in another one; of 40 it begins and ends in one.
+# With 7 steps, the episode continues after the fragment. With 17, it began in an earlier one. With 40, it begins and
+# ends in the same one.
 @pytest.mark.parametrize("length", [7, 17, 40])
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize(("agent", "step"), [("a_0", 2), ("a_0", 4), ("a_1", 4), ("a_1", 8), ("a_2", 8)])
@@ -114,7 +115,7 @@ def test_a_world_that_exits_is_an_error_of_the_world() -> None:
 
 
 class WrongArrays(CartPoleArrays):
-    """In its third step it pays the second pole of world 1 a reward that is no number, or exits."""
+    """In its third step, gives the second pole of world 1 a reward that is not a number, or exits."""
 
     def __init__(self, num_worlds: int, wrong: str) -> None:
         super().__init__(num_worlds)

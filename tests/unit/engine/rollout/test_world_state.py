@@ -1,4 +1,4 @@
-"""The world's state beside what agents see: the state of each row, in the closing one too, only for who asks."""
+"""The world's state next to observations: one for each row, including the closing row, and only on request."""
 
 from collections.abc import Mapping
 from typing import Any

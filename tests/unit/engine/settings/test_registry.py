@@ -2,7 +2,7 @@ import re
 import sys
 from pathlib import Path
 
-import numpy  # noqa: F401 (here, since tests that forget modules cannot import it twice)
+import numpy  # noqa: F401 (imported here because tests that forget modules cannot import it twice)
 import pytest
 import yaml
 

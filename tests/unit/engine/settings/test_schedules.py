@@ -41,7 +41,7 @@ def test_a_cosine_schedule_follows_half_a_cosine_between_its_points_and_is_const
 
 
 def test_the_learning_rates_of_flashsac_count_updates_and_the_actors_falls_half_as_fast() -> None:
-    """The authors' schedules count each network's own updates, up to 1,000,000; the actor has one for two updates."""
+    """The authors' schedules count each network's own updates, up to 1,000,000; the actor has half as many updates."""
 
     def rate(updates: int) -> float:
         return 1.5e-4 + 1.5e-4 * 0.5 * (1 + math.cos(math.pi * min(updates / 1_000_000, 1.0)))

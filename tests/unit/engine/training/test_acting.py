@@ -1,4 +1,4 @@
-"""Acting from Python with views: `act` remembers by itself, with `act_with_memory` the caller does."""
+"""Acting from Python with views: `act` remembers; with `act_with_memory`, the caller keeps the memory."""
 
 import gymnasium
 import numpy as np

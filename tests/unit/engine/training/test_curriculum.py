@@ -1,4 +1,4 @@
-"""Curricula: what an iteration's metrics make of the next episodes, in a run that is cut and goes on bit for bit."""
+"""Curricula: how an iteration's metrics change the next episodes, even in a run that is resumed bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HERE = "tests.unit.engine.training.test_curriculum"
 
 
 def goes_up(metrics: dict[str, Any]) -> dict[str, Any]:
-    """A further 1 for each 200 env steps."""
+    """Grows by 1 every 200 env steps."""
     return {"goal": float(metrics["env_steps"] // 200)}
 
 
@@ -36,7 +36,7 @@ CONFIG = {
 }
 
 
-# An episode pays the goal at each of 3 steps; in the world to two agents, of whom one leaves after 2.
+# An episode pays the goal at each of 3 steps. In the world, it pays two agents, one of whom leaves after 2 steps.
 @pytest.mark.parametrize(("env", "payments"), [(ENV, 3), (WORLD, 5)])
 def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(
     env: dict[str, str], payments: int, tmp_path: Path
@@ -46,7 +46,7 @@ def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bi
             training.step()
         saved = training.save(tmp_path / "saved")
         expected = [numbers(training.step()) for _ in range(6)]
-    # The goal is 1 for each 200 env steps before it.
+    # The goal grows by 1 every 200 env steps.
     assert expected[-1]["episode_return_max"] == payments * (expected[-2]["env_steps"] // 200)
     with rlrun.Training.restore(saved, trust=True) as training:
         assert [numbers(training.step()) for _ in range(6)] == expected

@@ -1,4 +1,4 @@
-"""What is said of finished episodes: which numbers of their infos become metrics."""
+"""Metrics of finished episodes: which numbers in their infos become metrics."""
 
 from __future__ import annotations
 

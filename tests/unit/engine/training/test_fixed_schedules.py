@@ -1,4 +1,4 @@
-"""Scheduled settings that an algorithm has fixed are read as if they were set, and missing ones are named at once."""
+"""Scheduled settings that an algorithm fixes are read as if they were set, and missing ones are named at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Greedy(DQN):
 
 @fixed("chance is not rewarded", entropy_coeff=0.25)
 class SteadyConfig(PPOConfig):
-    """PPO with one weight of the entropy."""
+    """PPO with a constant entropy coefficient."""
 
 
 class Steady(PPO):
@@ -45,7 +45,7 @@ class Steady(PPO):
 
 
 def steps(algorithm: type[Algorithm[Any]], **settings: Any) -> tuple[Any, list[dict[str, Any]]]:
-    """Returns the parameters after two iterations, and what these reported."""
+    """Returns the parameters after two iterations, and the iterations' results."""
     with Training(CARTPOLE, algorithm(algorithm.Config.parse({**SMALL, **settings}))) as training:
         results = [training.step() for _ in range(2)]
         told = all_numbers(results)
@@ -71,14 +71,14 @@ def test_a_schedule_that_is_fixed_acts_and_learns_as_if_it_were_set_and_is_not_r
 
 def test_a_config_that_is_derived_from_one_that_fixes_a_schedule_knows_its_value() -> None:
     class Derived(GreedyConfig):
-        """Another one of them."""
+        """Another config of this kind."""
 
     assert Derived.fixed_schedules() == GreedyConfig.fixed_schedules() == {"epsilon": 0.0}
     assert DQNConfig.fixed_schedules() == {}
 
 
 class Lacking(SAC):
-    """Acts by DDPG's policy under the settings of SAC."""
+    """Acts with DDPG's policy but SAC's settings."""
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         return DDPG(DDPG.Config.parse({"model": {"hiddens": [4]}})).policy(spaces, seed)

@@ -77,7 +77,7 @@ def _counts_from_zero() -> None:
 
 
 def nameless() -> type[Walk]:
-    """A class that only this process knows, as one in a notebook."""
+    """A class that only this process knows, like a class in a notebook."""
 
     class Nameless(Walk):
         pass
@@ -252,7 +252,7 @@ def test_a_vector_env_trains_with_as_many_env_slots_as_it_has(make: Any) -> None
         assert own.evaluate(episodes=2).lengths == [10, 10]
         own.step()
         assert own.description.policies.sampling.num_envs_per_worker == 3
-        # 16 rows of at most three slots: 6 steps of each.
+        # 16 rows in three slots take 6 steps of each.
         assert own.running.workers.counts.env_steps == 18
 
 

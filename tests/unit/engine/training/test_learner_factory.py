@@ -1,4 +1,4 @@
-"""How a run's updates are computed is decided by its settings and its length."""
+"""A run's settings and length decide how its updates are computed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
     monkeypatch: pytest.MonkeyPatch,
     wording,
 ) -> None:
-    monkeypatch.delitem(KERNELS, torch.ops.aten.mm.default)  # as if another torch had another name for it
+    monkeypatch.delitem(KERNELS, torch.ops.aten.mm.default)  # as if this version of torch had another name for it
     told: list[str] = []
     config = {
         "train_batch_size": 64,

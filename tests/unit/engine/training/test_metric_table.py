@@ -1,4 +1,4 @@
-"""Every metric is declared once, and what results hold is what was declared."""
+"""Every metric is declared once, and results contain exactly the declared metrics."""
 
 from pathlib import Path
 from typing import Any
@@ -238,7 +238,7 @@ def test_algorithms_name_the_metrics_that_their_operators_declare(name: str, set
 
 
 OF_LEARNERS = {*CURIOSITY_METRICS, *NOVELTY_METRICS, *CONSTRAINT_METRICS} - {INTRINSIC_REWARD, MULTIPLIER}
-"""Metrics of reward streams that the learner reports, and no operator."""
+"""Metrics of reward streams that the learner reports, not an operator."""
 
 
 def test_an_algorithm_that_does_not_name_the_metrics_of_an_operator_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Episodes as text: those of an evaluation, kept for reports and printed by `rlrun evaluate --show`."""
+"""Episodes of an evaluation as text, kept for reports and printed by `rlrun evaluate --show`."""
 
 from __future__ import annotations
 

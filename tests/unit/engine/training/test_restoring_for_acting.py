@@ -1,4 +1,4 @@
-"""What is restored for acting alone: no worker, no replayed episode, and the policy as it was."""
+"""Restores for acting alone: no worker, no replayed episodes, and the same policy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.engine.training.training import Training
 
 
 class Counted(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
-    """A CartPole that counts what is done to all of its kind."""
+    """A CartPole that counts instances and steps over all instances."""
 
     made: ClassVar[int] = 0
     steps: ClassVar[int] = 0
@@ -71,7 +71,7 @@ def test_a_policy_restored_for_acting_steps_no_env_and_is_evaluated_as_before(
         replayed, expected = counted.steps, training.evaluate(3, seed=4).returns
     counted.made = counted.steps = 0
     with Training.restore(saved, trust=True, for_training=False) as training:
-        assert (counted.made, counted.steps) == (1, 0)  # one is asked for its spaces
+        assert (counted.made, counted.steps) == (1, 0)  # one env was made to read its spaces
         assert training.evaluate(3, seed=4).returns == expected
         assert counted.made == 4
         assert training.iteration == 1

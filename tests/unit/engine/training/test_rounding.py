@@ -1,4 +1,4 @@
-"""What the rounding of a training depends on: nothing but FMA where C kernels compute all, else processor and BLAS."""
+"""What a training's rounding depends on: only FMA if C kernels compute everything, else processor and BLAS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPLAYED = {**SMALL, "learning_starts": 32, "minibatch_size": 16}
 
 
 class OwnPPO(PPO):
-    """PPO of a user, which may compute anything."""
+    """A user's PPO, which may compute anything."""
 
 
 def reasons(env: str, algorithm: Algorithm[Any], iterations: int = 1) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Policies of checkpoints, as opponents in a world."""
+"""Policies from checkpoints as opponents in a world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training says of itself where nothing fails and nothing is learned or seen."""
+"""Warnings of trainings in which nothing fails, but nothing is learned or observed."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_episodes_that_never_end_are_told_of_in_an_iteration_that_waits_for_one(
 
 
 class Relay(World):
-    """One agent after the other lives for five steps and is paid 1 in each; the world's own episodes never end."""
+    """One agent after another lives for five steps and is paid 1 in each; the world's own episodes never end."""
 
     possible_agents = ("runner_0", "runner_1")
 

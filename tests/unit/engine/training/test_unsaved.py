@@ -1,4 +1,4 @@
-"""Whether a restored training goes on bit for bit is said by the parts whose state a checkpoint may lack."""
+"""The parts whose state a checkpoint may lack report whether a restored training continues bit for bit."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SEQUENCES = {"capacity": 1000, "burn_in": 2, "length": 4, "stride": 2}
 
 
 def restored(tmp_path, algorithm, settings):
-    """Returns what the checkpoint lacked, and whether the restored training has learned the same to the last bit."""
+    """Returns what the checkpoint lacked, and whether the restored training learned the same bit for bit."""
     with Training("CartPole-v1", algorithm(**settings), seed=1) as one:
         for _ in range(3):
             one.step()

@@ -140,7 +140,7 @@ def test_a_dqn_beside_a_ppo_learns_from_the_fragment_just_collected() -> None:
         )
         for _ in range(12):
             training.step()
-        # When a fragment is stored at most one more has been collected since, whatever the other policy waits for.
+        # When a fragment is stored, at most one more has been collected since, whatever the other policy waits for.
         ahead = [counted - 2 * 4 * (1 + stored) for stored, counted in enumerate(collected)]
         assert max(ahead) <= 2 * 4
         assert len(collected) >= 10
@@ -241,7 +241,7 @@ def test_what_is_said_of_a_policy_that_there_is_not_is_refused(wrong: dict[str, 
 
 
 class Crowd(World):
-    """Most of many slots are empty most of the time."""
+    """Has many slots, most of which are empty most of the time."""
 
     def __init__(self) -> None:
         self.possible_agents = [f"agent_{i}" for i in range(12)]
@@ -271,7 +271,7 @@ def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
     with Training(world, algorithm, seed=0) as training:
         result = training.step()
         steps = result["agent_steps"]
-        assert steps == 2 * 18  # of 20 rows of one agent of 12, each tenth shows a final observation
+        assert steps == 2 * 18  # one of 12 agents acts, and every tenth of its 20 rows shows a final observation
         assert result["sgd_steps"] == -(-steps // 32)
         assert np.isfinite(training.running.trainee.learner.flat()).all()
 
@@ -290,7 +290,7 @@ def test_a_world_of_the_newborn_and_the_dead_goes_on_bit_for_bit(clock: str, tmp
         training.step()
         training.save(tmp_path / "checkpoint")
         expected = [training.step() for _ in range(2)]
-    assert expected[0]["policies/foragers/episodes"] > expected[0]["episodes"] > 0  # deaths within worlds' episodes
+    assert expected[0]["policies/foragers/episodes"] > expected[0]["episodes"] > 0  # agents also die within episodes
     with Training.restore(tmp_path / "checkpoint") as restored:
         assert restored.running.env_slots_restarted == 0
         found = [restored.step() for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Requests to a server of a test."""
+"""Requests to a test's server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def ask(server: Any, path: str, body: Any = None, method: str = "", **headers: str) -> tuple[int, Any]:
-    """Sends a request, and returns status and body of the answer.
+    """Sends a request, and returns the status and body of the answer.
 
     Args:
         server: The server.

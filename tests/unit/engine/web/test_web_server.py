@@ -1,4 +1,4 @@
-"""HTTP servers: who may ask, how much, and how they start and stop."""
+"""HTTP servers: who may send requests, how many, and how servers start and stop."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_admitted_clients_leave_a_place_to_the_health_check(wording):
         assert (status, answer) == (503, {"error": "busy", "message": wording()})
         assert ask(server, "/health") == (200, {"status": "ok"})
         client.close()
-        while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has seen that it left
+        while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has noticed that it left
             pass
 
 

@@ -8,12 +8,12 @@ from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, State
 
 
 class RandomPlay:
-    """Every legal action is as probable as the others, and a position is worth what random play comes to.
+    """All legal actions are equally probable, and a position's value is the mean result of random play.
 
     Args:
-        game: What is played.
+        game: The game.
         seed: Seed of the moves.
-        games: Games that are played to the end from each position, whose mean result counts.
+        games: Number of games played to the end from each position, to average their results.
     """
 
     def __init__(self, game: ArrayGame, seed: int, games: int = 1) -> None:

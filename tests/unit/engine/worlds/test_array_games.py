@@ -1,4 +1,4 @@
-"""Games as arrays are the games of `rlrun.toys.board_games`, move by move."""
+"""Games as arrays equal the games of `rlrun.toys.board_games`, move by move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Array worlds as vector worlds: seeds of the ledger, slots with owners, ends a step before resets, exact returns."""
+"""Array worlds as vector worlds: seeds, owners of slots, ends one step before resets, and exact returns."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_policies_see_the_same_of_arrays_and_of_worlds_of_dicts_in_a_loop(reborn
 
 
 class PaysTheDead(CartPoleArrays):
-    """Pays every slot 1 at each step, whether its agent lives or not."""
+    """Pays every slot 1 at each step, even if its agent is dead."""
 
     def step(self, actions: Any) -> Any:
         return self.paid(super().step(actions))
@@ -145,7 +145,7 @@ def test_agents_are_named_by_group_and_place() -> None:
 
 
 def played(vector: ArrayVectorWorld, steps: int) -> tuple[WorldRows, list[NDArray[Any]]]:
-    """Takes steps; returns what is shown then, and of each world the actions since its reset, [length, K]."""
+    """Takes steps; returns the resulting rows, and each world's actions since its reset, [length, K]."""
     generator, taken = np.random.default_rng(7), []
     rows = vector.reset()
     for _ in range(steps):
@@ -212,7 +212,7 @@ def test_an_error_in_a_world_names_the_episodes_it_may_be_about() -> None:
 
 
 class Changing(CartPoleArrays):
-    """From the second step on one of the things that it returns is another."""
+    """From the second step on, one of the parts that it returns changes."""
 
     def __init__(self, part: str, value: Any) -> None:
         super().__init__(W, K)

@@ -25,7 +25,7 @@ def uniform(game: EnumeratedGame) -> list[Chances]:
 def kuhn_equilibrium(alpha: float) -> list[Chances]:
     """Returns Kuhn's equilibrium: the first player bets its lowest card with probability alpha, of 0 to 1/3."""
     policies = uniform(KUHN)
-    # Probability of a bet by what the player holds and what was done before.
+    # Probability of a bet, by the player's card and the previous actions.
     bets = (
         {(0, ""): alpha, (1, ""): 0.0, (2, ""): 3 * alpha, (0, "01"): 0.0, (1, "01"): alpha + 1 / 3, (2, "01"): 1.0},
         {(0, "0"): 1 / 3, (1, "0"): 0.0, (2, "0"): 1.0, (0, "1"): 0.0, (1, "1"): 1 / 3, (2, "1"): 1.0},
@@ -54,7 +54,7 @@ def test_no_player_gains_in_the_equilibria_of_kuhn_poker_where_the_first_loses_a
         (Kuhn(), 6, 11 / 12),
         (Leduc(), 144, 4.747222222222222),  # as OpenSpiel publishes
         (MatrixGame("rock_paper_scissors"), 1, 0.0),
-        (MatrixGame("prisoners_dilemma"), 1, 1.0),  # each gains 1/2 by a confession
+        (MatrixGame("prisoners_dilemma"), 1, 1.0),  # each gains 1/2 by confessing
     ],
 )
 def test_nash_conv_of_uniform_play(world: World, states: int, nash_conv: float) -> None:
@@ -75,7 +75,7 @@ def test_a_pure_policy_in_rock_paper_scissors_loses_every_game_to_its_best_respo
 
 
 def test_the_average_of_two_policies_plays_like_one_of_them_drawn_before_the_game() -> None:
-    """Kuhn's first player who always bets never gets to its second decision, where the other one decides alone."""
+    """A first player who always bets never reaches its second decision in Kuhn, where the other one decides alone."""
     states = KUHN.states[0]
     bets, passes = np.zeros((6, 2)), np.zeros((6, 2))
     bets[:, BET] = 1.0
@@ -108,7 +108,7 @@ def test_the_average_earns_what_its_members_earn_on_the_mean(seed: int) -> None:
 
 
 class Forgets(MatrixPosition):
-    """A game in which the first player moves twice, and is shown the same both times."""
+    """A game in which the first player moves twice, with the same observation both times."""
 
     @property
     def player(self) -> int | None:
@@ -125,7 +125,7 @@ def test_a_player_that_forgets_its_own_moves_is_refused() -> None:
 
 @pytest.mark.parametrize("world", [Kuhn(), Leduc()])
 def test_worlds_play_the_games_of_their_trees(world: World) -> None:
-    """Random games: what a world shows and allows is an information state of the tree."""
+    """In random games, a world's observations and masks are information states of the tree."""
     tree = world.game_tree()
     assert tree is not None
     known = [{row.tobytes() for row in states.observations["observation"]} for states in EnumeratedGame(tree).states]

@@ -20,7 +20,7 @@ STUCK = "the lever is stuck"
 
 
 class Line(gymnasium.Env[Any, Any]):
-    """A walk on a line from 0; what it does wrong is told by name."""
+    """A walk on a line from 0; a name selects what it does wrong."""
 
     action_space: Any = Discrete(2)
 
@@ -87,7 +87,7 @@ def stepped(config: EnvConfig) -> list[EnvFinding]:
 
 
 def findings(monkeypatch: pytest.MonkeyPatch, fault: str) -> dict[str, EnvFinding]:
-    """Returns what is found of a line with a fault, by topic; only what is not ok."""
+    """Returns the findings for a line with a fault, by topic, without those that are ok."""
     monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
     config = EnvConfig(id="Line-v0", kwargs={"fault": fault})
     return {one.topic: one for one in stepped(config) if one.verdict != "ok"}
@@ -162,7 +162,7 @@ def test_a_slow_env_is_told_with_what_that_comes_to(wording) -> None:
     assert (slow.verdict, slow.found) == ("note", wording("steps/s", "51"))
     assert slow.reason == wording("5.4")
     assert speed_finding(2000, 10.0, "in one process").verdict == "ok"
-    assert speed_finding(10, 0.9, "in one process").verdict == "ok"  # too few to judge by
+    assert speed_finding(10, 0.9, "in one process").verdict == "ok"  # too few steps to judge by
 
 
 def test_noise_in_mid_episode_is_told_with_its_step(monkeypatch: pytest.MonkeyPatch, wording) -> None:

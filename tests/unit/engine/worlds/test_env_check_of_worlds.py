@@ -1,4 +1,4 @@
-"""What is found of a world by stepping it at random, where it is sound and where it does one thing wrong."""
+"""Findings for a world stepped at random, if it is correct and if it does one thing wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlrun.engine.worlds.world import World, WorldStep
 
 
 class Walks(World):
-    """Two walkers and a guest who comes for steps 2 to 4, in episodes of 8 steps; what is wrong is told by name."""
+    """Two walkers and a guest who joins for steps 2 to 4, in episodes of 8 steps; a name selects what is wrong."""
 
     def __init__(self, fault: str = "", agents: int = 3) -> None:
         self.fault = fault
@@ -77,7 +77,7 @@ def findings(fault: str, **more: Any) -> list[EnvFinding]:
 
 
 def not_ok(fault: str, **more: Any) -> dict[str, str]:
-    """Returns the verdicts of a world with a fault, by topic; only those that are not ok."""
+    """Returns the verdicts for a world with a fault, by topic, without those that are ok."""
     return {one.topic: one.verdict for one in findings(fault, **more) if one.verdict != "ok"}
 
 
@@ -97,7 +97,7 @@ def test_a_sound_world_is_told_with_its_numbers(wording) -> None:
     assert found["walker: lives"] == wording("12")
     assert found["guest: lives"] == wording()
     assert found["guest: action masks"] == wording("67%")
-    assert found["births and ends"] == wording("24", "22")  # 7 episodes, and 4 steps of another one
+    assert found["births and ends"] == wording("24", "22")  # 7 episodes, and 4 steps of an eighth
     assert found["seeds"] == wording()
     assert found["resume"].endswith("exactly")
 

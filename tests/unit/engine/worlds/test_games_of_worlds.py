@@ -1,4 +1,4 @@
-"""Which worlds are games that can be searched in."""
+"""Which worlds are games that can be searched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gymnasium envs with a part of their spaces for each agent, as worlds."""
+"""Gymnasium envs whose spaces have a part for each agent, as worlds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.engine.worlds.make_worlds import make_world
 
 
 class Doors(gymnasium.Env[Any, Any]):
-    """Each of two agents sees a number of its own and is paid its action times it; the env ends after three steps."""
+    """Each of two agents sees its own number and is paid its action times that number; three steps."""
 
     def __init__(self, *, width: int = 1, cut_off: bool = False) -> None:
         self.observation_space = Tuple([Box(0.0, 1.0, (width,)), Box(0.0, 2.0, (width + 1,))])

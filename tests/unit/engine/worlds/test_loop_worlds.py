@@ -1,4 +1,4 @@
-"""How agents come, act and go in the slots of their policies, in worlds that do what a script says."""
+"""How agents come, act and go in the slots of their policies, in scripted worlds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def seen(**numbers: float) -> dict[str, Any]:
 
 
 def gives(observations: Mapping[str, Any], rewards: Mapping[str, Any] | None = None, **parts: Any) -> WorldStep:
-    """Returns what a step gives: flags by lists of agents."""
+    """Returns a step, with flags given as lists of agents."""
     flags = {name: dict.fromkeys(parts.get(name, ()), True) for name in ("terminated", "truncated")}
     return WorldStep(
         observations,
@@ -46,7 +46,7 @@ def gives(observations: Mapping[str, Any], rewards: Mapping[str, Any] | None = N
 
 
 class Scripted(World):
-    """Shows what a script says at the reset and at each step, and keeps what it was given."""
+    """Follows a script at the reset and at each step, and keeps the actions that it was given."""
 
     possible_agents: Sequence[str] = ("a", "b")
 
@@ -454,7 +454,7 @@ def test_a_state_that_no_policy_learns_from_is_not_asked_for() -> None:
 
 
 class Busy(World):
-    """Agents that come, act, stay silent, end and come back at random; rewards follow from the actions."""
+    """Agents come, act, wait, end and come back at random; rewards follow from the actions."""
 
     possible_agents = tuple("abcdef")
     clock: WorldClock = "per_agent"
@@ -494,11 +494,11 @@ def decide(observation: float, slot_independent: int = 10) -> int:
 
 
 Stream = list[tuple[float | None, float, bool, bool]]
-"""Of one life, step after step: what it sees if it acts or has ended, its reward, its flags."""
+"""One life, step by step: the observation if it acts or has ended, the reward, and the flags."""
 
 
 def streams_by_dicts(seeds: Sequence[int], steps: int) -> list[Stream]:
-    """Returns the streams of all lives in a world, in order of birth, told from its dicts alone."""
+    """Returns the streams of all lives in a world, in order of birth, from its dicts alone."""
     world, lives, living, acting, over = Busy(), [], {}, {}, True
     for _ in range(steps + 1):
         if over:
@@ -524,7 +524,7 @@ def streams_by_dicts(seeds: Sequence[int], steps: int) -> list[Stream]:
 
 
 def streams_by_slots(worlds: LoopWorlds, steps: int) -> tuple[list[list[Stream]], int]:
-    """Returns the same of each of some worlds, told from what their slots show; and how many lives go on."""
+    """Returns the same for each of several worlds, from their slots; and how many lives continue."""
     per_world = worlds.slots["p"] // worlds.num_worlds
     lives: list[list[Stream]] = [[] for _ in range(worlds.num_worlds)]
     open_streams: dict[int, Stream] = {}
@@ -563,7 +563,7 @@ def test_slots_tell_the_same_lives_as_dicts(seed: int, steps: int) -> None:
 
 
 def recorded_actions(worlds: LoopWorlds, steps: int) -> tuple[list[dict[str, Any]], WorldRows]:
-    """Steps busy worlds; returns by world the actions since its reset, [length, K]."""
+    """Steps busy worlds; returns each world's actions since its reset, [length, K]."""
     rows = worlds.reset()
     per_world = worlds.slots["p"] // worlds.num_worlds
     taken: list[list[Any]] = [[] for _ in range(worlds.num_worlds)]
@@ -688,7 +688,7 @@ def test_the_world_that_is_reset_or_stepped_is_noted_for_when_its_code_crashes(t
     enable_step_marks(tmp_path)
     try:
         worlds = looped(*(Noting(seen(a=1), gives(seen(a=2), ended=True)) for _ in range(2)))
-        assert list(tmp_path.iterdir()) == []  # worlds that are asked for nothing but spaces note nothing
+        assert list(tmp_path.iterdir()) == []  # worlds that are made only to read their spaces note nothing
         worlds.reset()
         assert stepped_env(tmp_path, worker=4) is None
         for _ in range(2):

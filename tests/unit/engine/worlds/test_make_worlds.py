@@ -1,4 +1,4 @@
-"""From configs to worlds, and what is said of those that are none."""
+"""From configs to worlds, and messages about configs that are not worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which policy acts for which agent, and what is said of agents that are nobody's."""
+"""Which policy acts for which agent, and messages about agents without a policy."""
 
 from __future__ import annotations
 

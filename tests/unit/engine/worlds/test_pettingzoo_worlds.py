@@ -1,4 +1,4 @@
-"""What PettingZoo's envs are as worlds, beside what their own interface says of the same episode."""
+"""PettingZoo's envs as worlds, compared with their own interface in the same episode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEEDS = EpisodeSeeds(3, worker_index=1)
 
 
 def chosen(observation: Any, width: int) -> int:
-    """Returns an action that follows from an observation and, where it holds a mask, is allowed."""
+    """Returns an action that depends on the observation and is allowed by its mask, if it has one."""
     if isinstance(observation, dict):
         allowed = np.flatnonzero(observation["action_mask"])
         return int(allowed[int(np.abs(observation["observation"]).sum()) * 7 % len(allowed)])
@@ -39,7 +39,7 @@ def test_an_episode_of_simple_spread_is_that_of_its_parallel_env() -> None:
     assert (worlds.clock, worlds.slots) == ("parallel", {"p": 6})
     rows = worlds.reset()
     env = importlib.import_module("mpe2.simple_spread_v3").parallel_env(max_cycles=6)
-    env.reset(seed=1)  # worlds are reset once for a look at their agents
+    env.reset(seed=1)  # worlds are reset once to read their agents
     observations, _ = env.reset(seed=SEEDS.seed(1, 0))
     for t in range(6):
         slots = rows.policies["p"]
@@ -60,7 +60,7 @@ def test_an_episode_of_simple_spread_is_that_of_its_parallel_env() -> None:
 
 
 def episode_by_last(env: Any, seed: int) -> dict[str, list[tuple[str, float, bool, bool]]]:
-    """Returns by agent what `last()` shows it at each of its turns: observation, reward since, ends."""
+    """Returns for each agent what `last()` shows at each of its turns: observation, reward since then, ends."""
     env.reset(seed=seed)
     turns = defaultdict(list)
     for agent in env.agent_iter():
@@ -71,7 +71,7 @@ def episode_by_last(env: Any, seed: int) -> dict[str, list[tuple[str, float, boo
 
 
 def episode_by_world(world: TurnBasedWorld, seed: int) -> dict[str, list[tuple[str, float, bool, bool]]]:
-    """Returns the same from a world: rewards are added up from one turn of an agent to its next."""
+    """Returns the same for a world; rewards are summed from one turn of an agent to its next."""
     shown = world.reset(seed)
     turns, rewards = defaultdict(list), defaultdict(float)
     terminateds: Any = {}
@@ -178,7 +178,7 @@ def test_masks_in_infos_become_a_part_of_the_observation() -> None:
 
 
 class MaskedPairs(MaskedInfos):
-    """The same with actions of several parts, of which a choice among three is masked."""
+    """The same with actions of several parts, one of which is a masked choice among three."""
 
     def action_space(self, agent: str) -> gymnasium.Space[Any]:
         return Tuple([super().action_space(agent), Box(-1, 1, (2,))])
@@ -200,7 +200,7 @@ def test_an_info_without_mask_allows_everything_and_a_world_of_ended_agents_is_o
 
 
 class BlackDeath(ParallelEnv[str, Any, Any]):
-    """An agent that is dead after the first step and goes on with zeros, as under SuperSuit's black_death."""
+    """An agent that dies in the first step and continues with zeros, as with SuperSuit's black_death."""
 
     metadata: dict[str, Any] = {}  # noqa: RUF012
     possible_agents = ["x", "y"]  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""What a world that runs tells of itself to whoever looks at its thread."""
+"""What a running world shows to a thread that looks at it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPACES = Spaces(Box(-1, 1, (1,)), Discrete(2))
 
 
 class Watched(World):
-    """Looks at its own thread from inside, as the watch does that finds it hung."""
+    """Looks at its own thread from inside, like the watch that finds it hung."""
 
     possible_agents = ("a",)
 
@@ -57,7 +57,7 @@ def test_a_thread_that_waits_for_no_world_is_said_to_wait_for_none() -> None:
 
 
 class Scripted(World):
-    """Two agents in episodes of four steps, the second of which is another than the defaults say.
+    """Two agents in episodes of four steps; the second step differs from the defaults.
 
     Args:
         second: Parts of the second step.

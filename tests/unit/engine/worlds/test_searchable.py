@@ -1,4 +1,4 @@
-"""Games in Python objects are searched in like those in arrays, and what is no such game is told why."""
+"""Games as Python objects are searched like games as arrays, and messages say why others are not games."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.engine.worlds.random_play import uniform
 
 @dataclass
 class ConnectFourObject:
-    """A position by the bits of the mover's and the other player's pieces."""
+    """A position as bits of the mover's and the other player's pieces."""
 
     own: int = 0
     other: int = 0
@@ -57,7 +57,7 @@ def game(kind: type[ConnectFourObject] = ConnectFourObject) -> ObjectGame:
 
 
 class ByBoard:
-    """Predicts by the numbers of the board alone, so that every form of a game is predicted alike."""
+    """Predicts from the numbers of the board alone, so all forms of a game get the same predictions."""
 
     def __init__(self, game: ArrayGame) -> None:
         self._game = game

@@ -1,4 +1,4 @@
-"""Envs of one agent whose state can be set are worlds that can be searched in."""
+"""Single-agent envs whose state can be set are worlds that can be searched."""
 
 from __future__ import annotations
 

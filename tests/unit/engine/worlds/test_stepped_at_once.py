@@ -1,4 +1,4 @@
-"""What is told of envs and worlds that are stepped all at once when one hangs or takes the process with it."""
+"""Messages about envs and worlds that are stepped together, when one hangs or ends the process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _trial(tmp_path: Path) -> Iterator[None]:
 
 
 def told() -> tuple[str, str]:
-    """Returns what a watch that finds this hung tells, and what a later process tells of this one's death."""
+    """Returns the message of a watch that finds this process hung, and of a later process about its death."""
     return waits_for(sys._getframe()), str(stepped_env(TRIAL[0]))
 
 
@@ -56,10 +56,10 @@ class TellsWorlds(CartPoleArrays):
 def test_array_worlds_are_told_with_their_episodes(wording) -> None:
     arrays = TellsWorlds(2)
     worlds = ArrayVectorWorld(arrays, "poles", {GROUP: "balancer"}, SEEDS)
-    assert list(TRIAL[0].iterdir()) == []  # worlds that are asked for nothing but spaces note nothing
+    assert list(TRIAL[0].iterdir()) == []  # worlds that are made only to read their spaces note nothing
     worlds.reset()
     actions = {"balancer": np.zeros(worlds.slots["balancer"], int)}
-    for _ in range(3):  # the last one begins the next episodes
+    for _ in range(3):  # the last step begins the next episodes
         worlds.step(actions)
         assert stepped_env(TRIAL[0]) is None
     seeds = [[SEEDS.seed(world, episode) for world in range(2)] for episode in range(2)]
@@ -107,7 +107,7 @@ def test_vector_envs_of_others_are_told_with_their_episodes(monkeypatch: pytest.
     assert list(TRIAL[0].iterdir()) == []
     env: Any = make_vector_env(EnvConfig(id="Tells-v0"), 2, SEEDS)
     env.reset()
-    for _ in range(4):  # the third one begins the next episodes
+    for _ in range(4):  # the third step begins the next episodes
         env.step(np.zeros(2, int))
         assert stepped_env(TRIAL[0]) is None
     seeds = [[SEEDS.seed(slot, episode) for slot in range(2)] for episode in range(2)]

@@ -1,4 +1,4 @@
-"""Worlds of different tasks: which one an episode has follows from its seed, and infos and observations tell it."""
+"""Worlds with different tasks: the seed determines an episode's task; infos and observations show it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ShowsTask(Goals):
 
 
 class ManyGoals:
-    """A factory of worlds that are stepped all at once."""
+    """A factory of worlds that are stepped together."""
 
     def __init__(self, num_worlds: int) -> None:
         raise AssertionError("a check makes nothing")
@@ -173,7 +173,7 @@ def test_a_place_is_returned_to_with_the_task_of_its_seed() -> None:
     config = config_of(tasks=LISTED)
     one, other = worlds_of(config, 4), worlds_of(config, 4)
     one.reset()
-    for _ in range(6):  # an episode's three steps, its reset, and two steps more
+    for _ in range(6):  # an episode's three steps, its reset, and two more steps
         rows = one.step(idle(one))
     places = one.places()
     assert [place.length for place in places] == [2] * 4
@@ -194,7 +194,7 @@ def test_lessons_hold_from_a_worlds_next_episode_on_and_return_with_it() -> None
     worlds.reset()
     lessons.latest = {"goal": 4.0}
     paid = [worlds.step(idle(worlds)).policies["all"].rewards.sum() for _ in range(5)]
-    assert paid == [0.0, 0.0, 0.0, 0.0, 4 * 4.0]  # two worlds of two agents, from the step behind the reset on
+    assert paid == [0.0, 0.0, 0.0, 0.0, 4 * 4.0]  # two worlds of two agents, from the step after the reset on
     state, places, hashes = lessons.state(), worlds.places(), worlds.hashes()
     again = Lessons(2)
     again.load_state({**state, "latest": {"goal": 5.0}})

@@ -22,7 +22,7 @@ WIDTHS = {"small": 2, "large": 3}
 
 
 class Countdown(World):
-    """Small and large agents, shown how often each has acted; `small` dies in step 2, the world is cut off in step 4.
+    """Small and large agents, shown how often each has acted; `small` dies in step 2, the world is truncated in step 4.
 
     Rewards are the actions.
     """

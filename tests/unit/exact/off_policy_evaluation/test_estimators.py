@@ -1,4 +1,4 @@
-"""Off-policy estimators against the exact values of a small Markov decision process."""
+"""Off-policy estimators compared with the exact values of a small Markov decision process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ UNBIASED = ("is", "pdis", "dr")
 
 @cache
 def estimates(names: tuple[str, ...], sets: int, episodes: int) -> dict[str, list[ValueEstimate]]:
-    """Estimates of many data sets of the behavior policy; the model of the doubly robust ones has an error."""
+    """Estimates for many data sets of the behavior policy; doubly robust estimators get a model with an error."""
     drawn = sampled(MDP, BEHAVIOR, sets * episodes, np.random.default_rng(0))
     weighed, (q, v) = drawn.weighed(MDP), model_of(drawn, error=1.0)
     places = [slice(i * episodes, (i + 1) * episodes) for i in range(sets)]
@@ -116,7 +116,7 @@ def test_with_ratios_of_one_estimates_without_a_model_are_the_mean_return(name: 
 def test_with_ratios_of_one_a_model_without_a_policy_gap_leaves_doubly_robust_at_the_mean_return(
     weighted: bool,
 ) -> None:
-    """Where v is q of the taken action, the model's terms cancel, whatever the model."""
+    """If v is q of the taken action, the model's terms cancel, whatever the model."""
     drawn = sampled(MDP, BEHAVIOR, 50, np.random.default_rng(2))
     weighed, (q, _) = drawn.weighed(MDP), model_of(drawn, error=3.0)
     on_policy = WeighedEpisodes(weighed.rewards, np.zeros_like(weighed.log_ratios), GAMMA)
@@ -134,7 +134,7 @@ def test_the_value_of_the_direct_method_is_the_mean_of_the_initial_values() -> N
     estimate = direct_method(np.array([1.0, 2.0, 6.0]))
     assert estimate.value == 3.0
     assert estimate.effective_size is None
-    half = 4.302653 * np.sqrt(7.0 / 3)  # Student's t with two degrees, variance (4 + 1 + 9) / 2
+    half = 4.302653 * np.sqrt(7.0 / 3)  # Student's t with two degrees of freedom, variance (4 + 1 + 9) / 2
     assert estimate.ci95 == pytest.approx((3 - half, 3 + half))
 
 
@@ -151,7 +151,7 @@ def test_policies_without_common_actions_have_no_effective_episodes() -> None:
     apart = WeighedEpisodes(rewards, np.array([[0.0] * 3, [-np.inf] * 3]), 0.5)
     for name, size in {"is": 0.0, "wis": 0.0, "pdis": 1.25 / (1 / 3 + 0.25), "wpdis": 1.25 / (1 / 3 + 0.25)}.items():
         estimate = ESTIMATORS[name](apart, rewards, rewards)
-        assert estimate.effective_size == pytest.approx(size)  # by steps, one at least in each
+        assert estimate.effective_size == pytest.approx(size)  # averaged over steps, each with a size of at least one
         assert np.isfinite(estimate.value)
 
 

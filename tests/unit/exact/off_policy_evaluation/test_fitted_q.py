@@ -1,4 +1,4 @@
-"""Fitted Q evaluation against linear solves and closed forms."""
+"""Fitted Q evaluation compared with linear solves and closed forms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.tabular_episodes import BEHAVIOR, GAMMA, JUDGED, recorded, sampled, s
 
 SPACES = Spaces(gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2))
 LINEAR = plain_model(ModelConfig(), hiddens=())
-"""A Q function with a weight for each state and action, and none shared by them but the biases of actions."""
+"""A Q function with a weight for each state and action; states share only the biases of actions."""
 
 
 def tabular(episodes: RecordedEpisodes, gamma: float, settings: FitSettings, fits: int = 1) -> FittedQ:
@@ -28,7 +28,7 @@ def tabular(episodes: RecordedEpisodes, gamma: float, settings: FitSettings, fit
 
 
 def empirical_mdp(episodes: RecordedEpisodes) -> FiniteMDP:
-    """The process with the recorded frequencies of next states, and mean rewards."""
+    """The process with the recorded frequencies of next states and the mean rewards."""
     steps = np.flatnonzero(episodes.valid)
     states = episodes.observations(np.arange(episodes.num_rows))
     where = states[steps], episodes.actions[steps]
@@ -41,7 +41,7 @@ def empirical_mdp(episodes: RecordedEpisodes) -> FiniteMDP:
 
 
 def test_fitted_q_evaluation_equals_the_linear_solve() -> None:
-    """Truncated episodes bootstrap, since the process that is solved knows no time limit."""
+    """Truncated episodes bootstrap, because the solved process has no time limit."""
     episodes = recorded(sampled(small_mdp(), BEHAVIOR, 60, np.random.default_rng(0)))
     exact = empirical_mdp(episodes).q_of(JUDGED, GAMMA)
     fitted = tabular(episodes, GAMMA, FitSettings(sgd_steps=250, hiddens=(), lr=0.05))
@@ -77,7 +77,7 @@ def test_the_default_number_of_minibatches_grows_with_the_horizon() -> None:
 
 
 def test_continuous_actions_of_the_judged_policy_are_valued_and_not_the_recorded_ones() -> None:
-    """Episodes of one step whose reward is twice the action plus the observation: v is that of the judged action."""
+    """One-step episodes whose reward is twice the action plus the observation: v is the value of the judged action."""
     draws = np.random.default_rng(0)
     observations, actions = draws.normal(size=(2, 80, 1)).astype(np.float32)
     valid = np.arange(80) % 2 == 0

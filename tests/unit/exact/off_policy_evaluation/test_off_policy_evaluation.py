@@ -1,4 +1,4 @@
-"""Evaluations of policies on recorded episodes: which estimators there are, what is refused, and rankings."""
+"""Evaluations of policies on recorded episodes: available estimators, refusals, and rankings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK = FitSettings(sgd_steps=10)
 
 
 class TabularPolicy(TargetPolicy):
-    """A judged policy given by its probabilities, [S, A]."""
+    """A judged policy, given by its probabilities [S, A]."""
 
     def __init__(self, probabilities: Floats, *, title: str = "stochastic") -> None:
         self.title = title
@@ -67,7 +67,7 @@ def test_estimators_with_weights_come_first_and_agree_with_the_exact_value(wordi
         assert row.estimate is not None
         assert row.effective_size is not None
         assert row.effective_size > 100
-        # Ends by the time limit, a fifth of the episodes, are worth what a hardly fitted model says.
+        # A fifth of the episodes end at the time limit, where their value comes from a model with a poor fit.
         assert row.estimate.value == pytest.approx(value, abs=0.6)
     (remark,) = found.remarks
     assert remark == wording()
@@ -88,7 +88,7 @@ def test_weighted_estimates_are_refused_below_ten_effective_episodes(wording) ->
 
 
 def test_weights_that_are_far_from_1_in_the_mean_are_remarked_on(wording) -> None:
-    """The behavior never takes an action that the judged policy takes half the time, so that weights are too small."""
+    """The behavior policy never takes an action that the judged policy takes half the time: weights are too small."""
     episodes = episodes_of_behavior()
     episodes.actions[:] = 0
     found = evaluated(
@@ -196,7 +196,7 @@ def test_policies_are_ranked_by_their_estimates_with_the_pairs_that_the_data_tel
     assert [(pair.better, pair.worse, pair.is_resolved) for pair in found.pairs] == [
         (1, 2, False),
         (1, 0, False),
-        (2, 0, True),  # their intervals overlap most, but they go up and down together
+        (2, 0, True),  # their intervals overlap most, but they rise and fall together
     ]
     assert found.num_resolved == 1
 

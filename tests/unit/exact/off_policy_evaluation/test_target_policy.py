@@ -36,7 +36,7 @@ WITH_CRITICS = SoftModelConfig(hiddens=(8,))
 
 
 def acting(policy: Policy) -> BehaviorPolicy:
-    """The behavior policy with other weights than the first ones, which are nearly the same for all observations."""
+    """The behavior policy with new weights; the initial ones give almost the same output for all observations."""
     with torch.no_grad():
         for parameter in policy.module.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)) / 2)
@@ -47,7 +47,7 @@ def acting(policy: Policy) -> BehaviorPolicy:
 
 
 def episodes_of(observations: Any, actions: Any, lengths: tuple[int, ...], rewards: Any = None) -> RecordedEpisodes:
-    """Episodes of rows in order, of which the last of each has no step."""
+    """Consecutive rows as episodes; the last row of each episode has no step."""
     valid = np.concatenate([np.arange(length + 1) < length for length in lengths])
     nothing = np.zeros(len(valid))
     return RecordedEpisodes(
@@ -66,7 +66,7 @@ def drawn_from(space: gymnasium.Space[Any], rows: int) -> Any:
 
 @pytest.mark.parametrize("family", ["scaled", "squashed"])
 def test_densities_of_box_actions_are_in_the_units_of_the_env(family: str) -> None:
-    """The density integrates to 1 over all actions; a scaled Gaussian that is clipped has mass at the bounds."""
+    """The density integrates to 1 over all actions; a clipped, scaled Gaussian has mass at the bounds."""
     space, rows = Box(-1.0, 7.0, (1,)), 4001
     policy: Policy = (
         plain_policy(ActorCriticPolicy, SEEN, space, SMALL)
@@ -119,7 +119,7 @@ def test_epsilon_greedy_probabilities_are_those_of_the_draws_under_a_mask() -> N
     expected = np.array([0.1, 0.0, 0.1, 0.1])
     expected[best] += 0.7
     np.testing.assert_allclose(judged.probabilities[0], expected, atol=1e-6)
-    assert np.exp(judged.log_probs[0]) == pytest.approx(expected[2])  # the action 4 is the third one
+    assert np.exp(judged.log_probs[0]) == pytest.approx(expected[2])  # the action 4 is the third action
     draws = behavior.chosen(observations, np.random.default_rng(0))
     np.testing.assert_allclose(np.bincount(draws, minlength=4) / rows, expected, atol=0.03)
 
@@ -164,10 +164,10 @@ def test_views_show_the_recorded_actions_and_rewards() -> None:
         return judged.probabilities[:, 0]
 
     found, other = log_probs([0, 0, 0, 0, 0, 0]), log_probs([0, 0, 0, 1, 0, 0])
-    assert found[0] == pytest.approx(found[3])  # nothing is before the first step
-    assert found[1] != pytest.approx(found[4], abs=1e-4)  # another reward is
+    assert found[0] == pytest.approx(found[3])  # nothing comes before the first step
+    assert found[1] != pytest.approx(found[4], abs=1e-4)  # the reward before it differs
     assert other[1] == pytest.approx(found[1])
-    assert other[4] != pytest.approx(found[4], abs=1e-4)  # another action is
+    assert other[4] != pytest.approx(found[4], abs=1e-4)  # the action before it differs
 
 
 def test_a_decision_transformer_is_judged_after_the_recorded_actions() -> None:

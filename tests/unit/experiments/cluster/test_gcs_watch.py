@@ -1,4 +1,4 @@
-"""A joined cluster's head counts as lost once its GCS has not answered for long enough, and not before."""
+"""A joined cluster's head only counts as lost once its GCS has not answered for long enough."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from rlrun.experiments.cluster.gcs_watch import GcsWatch, Silence
 
 SHORTEST_S = 1e-9
-"""A limit that no single probe reaches, since the silence begins at its end, and that every second one has passed."""
+"""A limit that one probe cannot reach, because the silence begins at its end, but that any second probe exceeds."""
 
 
 @contextmanager
 def answering(port: int = 0) -> Iterator[int]:
-    """A process that answers whatever it is sent; yields its port."""
+    """A process that answers all messages; yields its port."""
     with socket.create_server(("127.0.0.1", port)) as server:
 
         def answer() -> None:

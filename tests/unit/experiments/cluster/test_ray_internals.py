@@ -1,4 +1,4 @@
-"""Private names of Ray are used in one file, which says with which version of Ray they were checked."""
+"""Private names of Ray are used in a single file, which names the version of Ray with which they were checked."""
 
 from __future__ import annotations
 

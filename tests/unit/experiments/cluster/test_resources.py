@@ -1,4 +1,4 @@
-"""What a trial needs, whether it fits, and what the refusal says."""
+"""What a trial needs, whether it fits, and the message if it does not."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What of a user's own code goes to a cluster."""
+"""Which parts of a user's code are shipped to a cluster."""
 
 import sys
 import zipfile
@@ -74,7 +74,7 @@ def test_what_is_named_is_shipped_with_what_it_imports(folder: Path, tmp_path: P
 
 
 def test_of_a_package_ray_packs_everything_but_caches_and_hidden_files(folder: Path, tmp_path: Path) -> None:
-    (folder / "shipped_tools/.gitignore").write_text("maps\n")  # not in git, and needed all the same
+    (folder / "shipped_tools/.gitignore").write_text("maps\n")  # not in git, but needed
     packed = tmp_path / "packed.zip"
     excludes = code_environment([experiment(env="shipped_room:Room")])["excludes"]
     create_package(

@@ -1,4 +1,4 @@
-"""Trials that do not see the run's directory: what reaches it, what comes back, and what a kill leaves."""
+"""Trials without access to the run's directory: what is copied to it, what comes back, and what a kill leaves."""
 
 import os
 import shutil
@@ -33,12 +33,12 @@ from tests.files import files
 from tests.results import all_numbers
 
 ELSEWHERE = Path("/only/the/driver/has/runs/steady")
-"""How the trials know the run's directory: on their machine there is no such path."""
+"""The run's directory as the trials know it; this path does not exist on their machine."""
 TRIAL = "000-seed=0"
 
 
 class MortalDisk(DriverFiles):
-    """Carries out so many operations; then the sender dies."""
+    """Carries out a number of operations; then the sender dies."""
 
     def __init__(self, run: str, operations: int) -> None:
         super().__init__(run)
@@ -152,10 +152,10 @@ def test_a_trial_that_goes_on_elsewhere_gives_the_numbers_of_one_that_was_never_
         while not still.done:
             still.step()
     for machine in ("a", "b", "c"):
-        disk.release(TRIAL)  # as the driver does when it hears that a machine is lost
+        disk.release(TRIAL)  # the driver does this when it hears that a machine is lost
         place = TrialMirror(disk, ELSEWHERE, TRIAL, tmp_path / machine)
         with TrialLoop(spec(every=2, best="episode_return_mean"), place.directory, resume=True) as loop:
-            for _ in range(3):  # each machine is lost an iteration behind the last checkpoint, but the last
+            for _ in range(3):  # each machine but the last is lost one iteration after the last checkpoint
                 if not loop.done:
                     loop.step()
                     loop.checkpoints.wait()
@@ -227,7 +227,7 @@ def test_a_kill_in_the_middle_of_a_push_leaves_whole_checkpoints_only(tmp_path: 
             assert len(read_results(run / TRIAL)) >= int(path.name[-6:])
         if not died:
             break
-        goes_on = mirror(disk, tmp_path)  # whoever goes on cleans up
+        goes_on = mirror(disk, tmp_path)  # whichever process continues cleans up
         assert not list(run.rglob("*.partial"))
         assert [path.name for path in CheckpointStore(goes_on.directory / "checkpoints").paths()] == [
             path.name for path in kept
@@ -262,7 +262,7 @@ def test_a_file_that_was_written_afresh_is_not_taken_for_one_that_grew(
     result = place.directory / "result.json"
     result.write_text("one\ntwo\n")
     place.push()
-    for text in ("ONE\n", "ONE\nTWO\nTHREE\n"):  # twice, so that the file system may give the first number again
+    for text in ("ONE\n", "ONE\nTWO\nTHREE\n"):  # twice, so that the file system may reuse the first file's number
         other = place.directory / "other"
         other.write_text(text)
         other.replace(result)
@@ -428,4 +428,4 @@ def test_a_process_knows_the_runs_directory_by_its_token(
     with wording.raised(UsageError, other):
         open_trial_place(other, TRIAL, token, "")
     monkeypatch.setenv(SCRATCH_VARIABLE, str(tmp_path / "scratch"))
-    assert not open_trial_place(run, TRIAL, token, "").is_copied  # there is nobody to bring it back
+    assert not open_trial_place(run, TRIAL, token, "").is_copied  # no actor could bring its files back

@@ -1,4 +1,4 @@
-"""The same command again: how it continues the run that its last process has left, or refuses to."""
+"""The same command again: how it continues the run of its last process, or refuses to."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def job(**changes: Any) -> dict[str, Any]:
 
 
 def losing_power_at(iteration: int, experiment: str = "job") -> Watcher:
-    """Returns a watcher that stops the process as abruptly as a second Ctrl-C at an iteration of an experiment."""
+    """Returns a watcher that stops the process at an iteration of an experiment, as abruptly as a second Ctrl-C."""
     running = ""
 
     def watch(event: RunEvent) -> None:
@@ -82,7 +82,7 @@ def interrupted(spec: Mapping[str, Any], runs: Path, iteration: int, experiment:
 def again(
     spec: Mapping[str, Any], runs: Path, watch: Watcher = lambda event: None, **options: Any
 ) -> tuple[list[TrialResult], list[str]]:
-    """Returns the trials of the same call again, and what it said of runs that exist."""
+    """Repeats the same call; returns its trials, and its messages about existing runs."""
     said: list[str] = []
 
     def hear(event: RunEvent) -> None:
@@ -102,7 +102,7 @@ def content(folder: Path) -> dict[Path, bytes]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
-    """The rows of the job if nothing disturbs it."""
+    """The rows of the undisturbed job."""
     return rows(rlrun.run(job(), runs_dir=tmp_path_factory.mktemp("whole")))
 
 
@@ -137,7 +137,7 @@ def test_a_run_that_was_killed_continues_to_the_same_rows(tmp_path: Path, whole:
 def test_a_run_without_a_checkpoint_begins_again_and_says_so(tmp_path: Path, whole: Any, wording) -> None:
     spec = job(checkpoint={"every": 5})
     interrupted(spec, tmp_path, 2)
-    shutil.rmtree(tmp_path / "job/000-seed=0/checkpoints")  # which the interrupt has written
+    shutil.rmtree(tmp_path / "job/000-seed=0/checkpoints")  # the interrupted run has written these
     trials, said = again(spec, tmp_path)
     assert said == wording(tmp_path / "job")
     assert rows(trials) == whole
@@ -313,7 +313,7 @@ CHAIN = {
 
 @pytest.fixture(scope="module")
 def whole_chain(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
-    """The rows of both stages if nothing disturbs them."""
+    """The rows of both stages, undisturbed."""
     return rows(rlrun.run(CHAIN, runs_dir=tmp_path_factory.mktemp("whole")))
 
 
@@ -355,7 +355,7 @@ def test_each_experiment_of_a_call_goes_its_own_way(tmp_path: Path, whole: Any, 
 def test_an_empty_disk_takes_the_run_from_the_storage(tmp_path: Path, whole: Any, wording) -> None:
     spec = job(storage=str(tmp_path / "storage"))
     interrupted(spec, tmp_path / "lost", 3)
-    with pytest.raises(Interrupted):  # which completes the copy when it begins, but not when it is cut off
+    with pytest.raises(Interrupted):  # it completes the copy when it starts, but not when it loses power
         again(spec, tmp_path / "lost", watch=losing_power_at(5))
     (tmp_path / "runs/job").mkdir(parents=True)
     trials, said = again(spec, tmp_path / "runs")

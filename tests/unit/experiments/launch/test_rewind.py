@@ -1,4 +1,4 @@
-"""A run goes back to an earlier checkpoint: exactly, and without losing what came later."""
+"""A run is rewound to an earlier checkpoint, exactly and without losing what came later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENTRY = {
         "compile": False,
     },
 }
-STEPS = [32, 63, 92, 123, 154, 185, 214]  # an env that begins a new episode takes no step
+STEPS = [32, 63, 92, 123, 154, 185, 214]  # an env takes no step when it begins a new episode
 
 
 @pytest.fixture(scope="module")

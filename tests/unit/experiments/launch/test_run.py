@@ -1,4 +1,4 @@
-"""What run and resume refuse before anything starts, and what importing them does not import."""
+"""What run and resume refuse before anything starts, and what importing them must not import."""
 
 import socket
 import subprocess
@@ -55,7 +55,7 @@ def test_an_unknown_public_name_is_an_attribute_error(wording) -> None:
 
 @pytest.fixture
 def without_ray() -> None:
-    """Leaves the Ray that an earlier test may have started in this process, since such a process may wait for nodes."""
+    """Disconnects from a Ray that an earlier test may have started here: connected processes may wait for nodes."""
     if belongs_to_ray():
         sys.modules["ray"].shutdown()
 
@@ -126,7 +126,7 @@ def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef")
-    with socket.socket() as taken:  # bound, so that nobody else listens there, and not listening either
+    with socket.socket() as taken:  # bound but not listening, so that nothing listens there
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with wording.raised(UsageError, address=address):

@@ -1,4 +1,4 @@
-"""A run whose directory is copied to a storage, and what goes on from there."""
+"""A run whose directory is copied to a storage, and runs that continue from the copy."""
 
 import json
 import platform
@@ -54,7 +54,7 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: P
 
     with pytest.raises(Interrupted):
         rlrun.run(spec(storage), runs_dir=tmp_path / "lost", watch=lose_power_at(3))
-    with pytest.raises(Interrupted):  # which brings the copy in step when it begins, but not when it is cut off
+    with pytest.raises(Interrupted):  # it updates the copy when it starts, but not when it loses power
         rlrun.resume(tmp_path / "lost/steady", watch=lose_power_at(5))
     shutil.rmtree(tmp_path / "lost")
 

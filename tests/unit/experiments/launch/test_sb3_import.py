@@ -1,4 +1,4 @@
-"""Policies of Stable-Baselines3: they act here as there, nothing in their files is run, and bad files are refused."""
+"""Policies of Stable-Baselines3: they act as in SB3, no code in their files runs, and bad files are refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Pictures(gymnasium.Env[NDArray[np.uint8], Any]):
 
 
 class Trap:
-    """Object whose pickle makes a file when it is loaded."""
+    """Object whose pickle creates a file when it is loaded."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Path.touch, (Path("sprung"),)
@@ -70,7 +70,7 @@ def nature() -> nn.ModuleDict:
 
 
 def seen(extractor: Any, pictures: Tensor) -> Tensor:
-    """Features of pictures [N, height, width, channels], which SB3 puts in front, and scales."""
+    """Features of pictures [N, height, width, channels]; SB3 moves channels first, and scales the pixels."""
     features: Tensor = extractor["linear"](extractor["cnn"](pictures.movedim(-1, 1).float() / 255.0))
     return features
 
@@ -320,7 +320,7 @@ def test_another_formula_of_normalization_is_refused(changed: dict[str, Any]) ->
 
 
 def changed(**tensors: Any) -> Callable[[Path], Path]:
-    """A writer of a policy of PPO with other parameters; None leaves one out."""
+    """A function that writes a PPO policy with changed parameters; None leaves a parameter out."""
 
     def write(path: Path) -> Path:
         found = {**tensors_of(actor_critic(4, 2, 8, 8)), **{name.replace("__", "."): t for name, t in tensors.items()}}

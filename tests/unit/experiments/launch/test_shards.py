@@ -79,7 +79,7 @@ def losing_power() -> None:
 
 
 def heard(spec: Any, runs: Path, **options: Any) -> tuple[list[TrialResult], list[str]]:
-    """Returns the trials of a call, and what it said of runs that exist."""
+    """Returns the trials of a call, and its messages about existing runs."""
     said: list[str] = []
     trials = rlrun.run(
         spec,

@@ -1,4 +1,4 @@
-"""Stages: chains of experiments per seed, what a stage begins with, mistakes at their lines, resumes of a chain."""
+"""Stages: chains of experiments per seed, what a stage starts from, mistakes at their lines, resumes of a chain."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONFIG = {
 AROUND = {"algorithm": "ppo", "env": "CartPole-v1", "config": CONFIG, "stop": {"env_steps": 64}}
 ENV = {"env": "CartPole-v1", "output": "seen"}
 STILL = {**CONFIG, "lr": 0.0}
-"""A config that changes no weights, so that what a stage began with is what it ends with."""
+"""A config that changes no weights, so a stage ends with the weights that it started from."""
 
 
 def chain(second: dict[str, Any], *, seeds: int = 1) -> dict[str, Any]:
@@ -146,7 +146,7 @@ CHAIN = {
         "third": {"algorithm": "sac", "config": {}, "stop": {"env_steps": 9}, "expect": {"episode_return_mean": -9}},
     },
 }
-"""Stages of which one has settings that the others lack, and one takes those around it."""
+"""Three stages: one has settings that the others lack, and one inherits the settings around the stages."""
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_each_seed_learns_from_what_the_stage_before_recorded_for_it(
         assert read.input is not None
         assert [part.path for part in read.input] == [str(tmp_path / "seen" / before.name)]
         assert after.record is not None
-        assert after.record.from_checkpoint is None  # a random policy has no weights to begin with
+        assert after.record.from_checkpoint is None  # a random policy has no weights to start from
 
 
 @pytest.mark.parametrize(

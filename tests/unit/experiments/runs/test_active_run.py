@@ -1,4 +1,4 @@
-"""What a run says of its trials while they run."""
+"""What a run reports about its trials while they run."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_the_last_event_of_a_trial_has_the_stop_criterion_that_it_reached(tmp_pa
 
 
 def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # rows of all files
+    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # all files get every row
     assert notes_of_size(tmp_path, 1_000_000, monkeypatch) == []
     (trial,) = (tmp_path / "pole").glob("000*")
     (events,) = trial.glob(FILE_PATTERN)
     size = sum(file.stat().st_size for file in (trial / "result.json", trial / "progress.csv", events))
-    (said,) = notes_of_size(tmp_path, round(0.8 * size), monkeypatch)  # which no one of them reaches
+    (said,) = notes_of_size(tmp_path, round(0.8 * size), monkeypatch)  # no single file reaches this size
     assert "after 6 iterations" in said
 
 
@@ -78,12 +78,12 @@ def test_a_signal_is_told_at_once_and_before_the_iteration_ends(tmp_path: Path) 
     def watch(event: RunEvent) -> None:
         told.append(type(event).__name__)
         if isinstance(event, TrialNote) and event.text == "first":
-            os.kill(os.getpid(), signal.SIGTERM)  # while the watcher is spoken to: told after that
+            os.kill(os.getpid(), signal.SIGTERM)  # while the watcher runs, so it is reported afterwards
             told.append("note ends")
 
     run = run_watched(tmp_path, watch)
     with run.interrupts:
-        run.stopping()  # of a run that has not begun nothing is told
+        run.stopping()  # a run that has not begun reports nothing
         run.tell(RunStarted("pole", tmp_path, "local", False, (), False, sys.stdout))
         run.note("000", "first")
         run.note("000", "second")
@@ -123,7 +123,7 @@ def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_w
     (experiment,) = parse_experiments({"pole": SPEC})
     (trial,) = experiment.trials()
     directory = RunDirectory.create(tmp_path, "pole", experiment, [trial], "ray")
-    enable_step_marks(directory.path / trial.name)  # as the process does that has died since
+    enable_step_marks(directory.path / trial.name)  # as the process did before it died
     StepMarks("lab:Crashes", EpisodeSeeds(run_seed=0, worker_index=0), 2).begin(1, 4, 44)
     try:
         run = ActiveRun(

@@ -45,7 +45,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Where files appear whole while others read them, which is not so in the object store of the tests."""
+    """A storage in which files appear whole to readers, unlike in the object store of the tests."""
     return copy_location(str(tmp_path / "storage"), "steady")
 
 
@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def write_record(uri: str, record: OwnerRecord) -> None:
-    """Writes a record, as the owner on another machine does."""
+    """Writes a record, like an owner on another machine."""
     files, root = file_system(uri)
     name = f"{record.generation:06d}-00000000000000aa.json"
     write_chunks(files, f"{root}/{OWNERS}/{name}", [json.dumps(asdict(record)).encode()])
@@ -129,7 +129,7 @@ def test_a_copy_that_stays_empty_leaves_its_name_free(uri: str, run: Path) -> No
 def test_an_owner_that_was_stopped_and_continues_has_lost_the_copy_and_changes_nothing(
     uri: str, run: Path, constants: Callable[..., None], wording
 ) -> None:
-    constants(RENEW_EVERY_S=NEVER_S, TRUST_S=NEVER_S, GONE_AFTER_S=0.05)  # the first owner is stopped
+    constants(RENEW_EVERY_S=NEVER_S, TRUST_S=NEVER_S, GONE_AFTER_S=0.05)  # the first owner stops renewing
     losses: list[RunTakenOver] = []
     with CopyOwner(uri, run, losses.append) as first:
         upload = RunUpload(run, uri, first.confirm)
@@ -147,7 +147,7 @@ def test_an_owner_that_was_stopped_and_continues_has_lost_the_copy_and_changes_n
             system, root = FileSystem.from_uri(uri)
             assert system.open_input_stream(f"{root}/{RUN_FILE}").read() == b"{}"
     assert len(losses) == 1
-    assert generations(uri) == [1, 2]  # the first has renewed its record, which means nothing
+    assert generations(uri) == [1, 2]  # the first owner has renewed its record, without effect
 
 
 def test_of_processes_that_claim_a_copy_at_the_same_time_one_gets_it(path: str, constants: Callable[..., None]) -> None:
@@ -176,7 +176,7 @@ def test_of_processes_that_claim_a_copy_at_the_same_time_one_gets_it(path: str, 
 
 def test_a_claim_that_meets_another_of_the_same_generation_withdraws(uri: str, run: Path, wording) -> None:
     class Slow(CopyOwner):
-        """Another process claims the copy while this one writes its record, and renews its own from then on."""
+        """Another process claims the copy while this one writes its record, and then keeps renewing its own."""
 
         looks = 0
 
@@ -227,7 +227,7 @@ def test_a_kill_during_a_claim_leaves_a_directory_that_may_continue(uri: str, ru
         killed.after = after
         with pytest.raises(KeyboardInterrupt):
             killed.__enter__()
-        if after:  # by a process that still lives, this one
+        if after:  # its process, this one, is alive, so release the record
             (path,) = [name for name in copy_owner._names(killed._files, killed._root) if name == killed._name]
             write = replace(killed._record, generation=2, released=True)
             write_chunks(killed._files, killed._path(path), [json.dumps(asdict(write)).encode()])

@@ -1,4 +1,4 @@
-"""What a run prints goes to its log, at the level of file descriptors, and the terminal comes back."""
+"""A run's output goes to its log, at the level of file descriptors, and the terminal is restored."""
 
 import os
 import resource

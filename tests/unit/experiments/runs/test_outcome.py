@@ -1,4 +1,4 @@
-"""What is complete, what has failed and what is left; and what a call that leaves something raises."""
+"""What is complete, has failed, or is left; and the error of a call that leaves something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run notes of how it was started."""
+"""What a run records about how it was started."""
 
 from __future__ import annotations
 

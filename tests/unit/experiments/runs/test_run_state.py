@@ -1,4 +1,4 @@
-"""How a run stands is read from its files alone, whoever runs it and whatever is damaged."""
+"""A run's state is read from its files alone, whoever runs it and whatever is damaged."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_driver_is_the_process_that_holds_the_lock(run: RunDirectory) -> Non
         assert drivers_of(run.path) == (Driver(os.getpid(), platform.node()),)
         assert read_run_state(run.path).drivers == drivers_of(run.path)
     assert drivers_of(run.path) == ()
-    with run.locked():  # asking has left no lock behind
+    with run.locked():  # reading has left no lock behind
         pass
 
 
@@ -126,7 +126,7 @@ def test_the_best_of_a_trial_that_runs_counts_what_came_after_its_last_checkpoin
 ) -> None:
     write(run, FIRST, "RUNNING", 1.0, 9.0, 5.0, best_return=1.0, iteration=1)
     assert first(read_run_state(run.path)).best_return == 9.0
-    monkeypatch.setattr("rlrun.experiments.runs.trial_result.SMALL_BYTES", 0)  # a long file is not read for it
+    monkeypatch.setattr("rlrun.experiments.runs.trial_result.SMALL_BYTES", 0)  # long files are not read for this
     assert first(read_run_state(run.path)).best_return == 5.0
     write(run, SECOND, "RUNNING", None, best_return=None)
     assert read_run_state(run.path).trials[1].best_return is None

@@ -1,4 +1,4 @@
-"""A trial is read once: what is cheap at once, its checkpoints and all of its rows when somebody asks for them."""
+"""A trial is read once: cheap parts immediately, its checkpoints and all of its rows on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 
 @pytest.fixture
 def trial(tmp_path: Path) -> TrialResult:
-    """Returns a trial of three iterations with a checkpoint of each, of which the second has the best return."""
+    """Returns a trial of three iterations, each with a checkpoint; the second has the best return."""
     directory = TrialDirectory(tmp_path / "000")
     directory.write_record(TrialRecord("000", "TERMINATED", seed=4, params={"lr": 0.1}, iteration=3, best_return=9.0))
     directory.write_spec({"checkpoint": {"best": "episode_return_mean"}, "configuration": 2})
@@ -179,5 +179,5 @@ def test_a_trial_that_never_reported_a_return_is_told_so_without_reading_its_row
     assert record is not None
     directory.write_record(replace(record, best_return=None, results_sha256="0" * 64))
     assert read_trial(trial.directory, "pole", has_driver=False).best_return is None
-    directory.write_record(replace(record, best_return=None))  # an earlier version did not note it
+    directory.write_record(replace(record, best_return=None))  # an earlier version did not record it
     assert read_trial(trial.directory, "pole", has_driver=False).best_return == 9.0

@@ -1,4 +1,4 @@
-"""Metrics of episodes that a spec names wrongly are told once, as soon as a result would contain them."""
+"""Misspelled episode metrics of a spec are reported once, as soon as a result should contain them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lineage lasts through kills, and keeps a checkpoint for as long as someone may copy it."""
+"""The lineage survives kills, and keeps a checkpoint as long as a member may copy it."""
 
 import errno
 import os
@@ -48,7 +48,7 @@ def test_a_kept_checkpoint_outlasts_the_one_it_was_made_of(tmp_path: Path) -> No
     assert os.path.samefile(kept / "policies/default.safetensors", checkpoint / "policies/default.safetensors")
     (checkpoint / "policies/default.safetensors").unlink()
     assert (kept / "policies/default.safetensors").read_bytes() == b"weights"
-    lineage.keep_checkpoint("000-a", 1, checkpoint)  # that it has come there again changes nothing
+    lineage.keep_checkpoint("000-a", 1, checkpoint)  # coming to this generation again changes nothing
     assert (kept / "policies/default.safetensors").read_bytes() == b"weights"
 
 

@@ -1,4 +1,4 @@
-"""What a searcher hears of trials, and the trials that are made of its suggestions."""
+"""What a searcher hears about trials, and the trials made from its suggestions."""
 
 from __future__ import annotations
 

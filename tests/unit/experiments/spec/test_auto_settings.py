@@ -1,4 +1,4 @@
-"""Settings that are measured before a run: what they may change, and who refuses them."""
+"""Settings that are measured before a run: what they may change, and when they are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken specs, what is said of each, and with which exit code: through the command line, as a user meets them."""
+"""Broken specs, with the message and exit code for each: through the command line, as users see them."""
 
 import os
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ GOOD = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n"
 
 
 def entry(lines: str) -> str:
-    """A spec whose entry has further lines; what they start with is in line 5, column 3."""
+    """A spec whose entry has additional lines, which start in line 5, column 3."""
     return f"{GOOD}  {lines}\n"
 
 
 def config(lines: str) -> str:
-    """A spec whose config begins with the lines, in line 6, column 5."""
+    """A spec whose config begins with the given lines, in line 6, column 5."""
     return entry(f"config:\n    {lines}")
 
 
@@ -48,7 +48,7 @@ ALIAS_BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 NORMAL, _ = find_spaces({"config": {"lr": {"normal": [1e-6, 1]}}})
 LEARNING_RATES = [drawn["config", "lr"] for drawn in expand(NORMAL, 8, seed=0)]
-"""What a spec with this space draws; about half of it is negative."""
+"""The draws of a spec with this space; about half of them are negative."""
 
 SEVERAL_MISTAKES = """\
 one:
@@ -1141,7 +1141,7 @@ def test_the_mistakes_of_all_files_are_told_together(folder: Path, wording) -> N
 
 
 def test_an_env_whose_package_is_missing_ends_with_the_pip_command_and_exit_code_6(folder: Path, wording) -> None:
-    (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1"))  # needs jax, which no extra of rlrun brings
+    (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1"))  # needs jax, which no extra of rlrun installs
     result = validate("spec.yaml")
     assert result.exit_code == 6
     assert result.stderr == wording("spec.yaml:3:8", "try.env.id", "phys2d/CartPole-v1")

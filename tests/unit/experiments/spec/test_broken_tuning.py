@@ -1,4 +1,4 @@
-"""Broken schedulers, searchers, populations and expectations, and what is said of each, all mistakes at once."""
+"""Broken schedulers, searchers, populations and expectations, with the message for each; all mistakes at once."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 
 BASE = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n"
 SWEEP = f"{BASE}  num_samples: 4\n  config: {{gamma: {{uniform: [0.9, 0.99]}}}}\n"
-"""What a case's lines come after: their first one is line 7 and begins in column 3."""
+"""The text before a case's lines: the first of them is line 7 and begins in column 3."""
 
 PBT = "scheduler: {{pbt: {{interval_env_steps: 20_000, mutations: {}}}}}"
 PB2 = "scheduler: {{pb2: {{interval_env_steps: 20_000, bounds: {}}}}}"

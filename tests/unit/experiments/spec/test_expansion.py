@@ -35,7 +35,7 @@ def test_draws_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
     spaces, _ = find_spaces({"u": {"uniform": [0, 1]}})
     assert expand(spaces, 3, seed=1) == expand(spaces, 3, seed=1)
     assert expand(spaces, 3, seed=1) != expand(spaces, 3, seed=2)
-    random_bits = 1284976775865568  # alike on every machine; others would change everyone's trials
+    random_bits = 1284976775865568  # the same on every machine; a change would alter everyone's trials
     assert expand(spaces, 1, seed=0)[0][("u",)] == random_bits / 2**53
 
 
@@ -98,4 +98,4 @@ def test_members_of_populations_have_seeds_of_their_own() -> None:
     seeds = [member_seed(population, member) for population in range(50) for member in range(50)]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**31 for seed in seeds)
-    assert member_seed(0, 0) == 178665874  # a change here would change everyone's populations
+    assert member_seed(0, 0) == 178665874  # a change would alter everyone's populations

@@ -98,7 +98,7 @@ def test_trials_are_samples_times_grid_times_seeds() -> None:
     assert [trial.index for trial in trials] == list(range(8))
     assert [trial.seed for trial in trials] == [5, 6] * 4
     assert [trial.config.lr for trial in trials] == [1e-3, 1e-3, 3e-4, 3e-4] * 2
-    assert trials[0].config.gamma == trials[1].config.gamma  # every seed of a sample has its draws
+    assert trials[0].config.gamma == trials[1].config.gamma  # all seeds of a sample share its draws
     assert trials[0].params == {"lr": 1e-3, "gamma": trials[0].config.gamma}
     assert all(trial.config.num_workers == 2 for trial in trials)
 

@@ -1,4 +1,4 @@
-"""Settings of other libraries are answered with what they are called here, and never with a wrong name."""
+"""Settings of other libraries are answered with their names in rlrun, and never with a wrong name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def problems(text: str) -> list[str]:
 
 
 def below(config: type[ConfigModel]) -> Iterator[type[ConfigModel]]:
-    """Yields a config and all sections below it, those by key too."""
+    """Yields a config and all sections below it, including those in mappings."""
     yield config
     for field in config.model_fields.values():
         section = get_args(field.annotation)[1] if get_origin(field.annotation) is dict else field.annotation
@@ -139,7 +139,7 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
     algorithm: str, key: str, said: str, wording
 ) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
-    problem, *_ = problems(text)  # 4 may be wrong as well
+    problem, *_ = problems(text)  # 4 may be invalid, too
     assert problem == wording(key, said, "spec.yaml:5:12", "try.config")
 
 
@@ -359,7 +359,7 @@ def test_a_spec_without_mistakes_reads_no_names_of_others() -> None:
 
 
 def told_of(text: str) -> dict[str, list[str]]:
-    """Returns what is told of a spec with its path, by path below the experiment."""
+    """Returns the messages about a spec, by path below the experiment."""
     told: dict[str, list[str]] = {}
     for problem in problems(text):
         _, path, message = problem.split(": ", 2)

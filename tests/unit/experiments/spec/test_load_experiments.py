@@ -41,7 +41,7 @@ OF_TEAMS_OR_DATA = ("vdn", "qmix", "maddpg", "r2d3", "rlpd")
 
 
 def with_replay() -> list[str]:
-    """Names of the algorithms that fill a replay buffer from an env of one agent alone before they learn."""
+    """Names of the algorithms that fill a replay buffer from a single-agent env alone before they learn."""
     settings = {name: algorithm_class(name).Config().to_data() for name in BUILT_IN if name not in OF_TEAMS_OR_DATA}
     return [name for name, own in settings.items() if own.get("learning_starts", 0) > 0]
 
@@ -250,7 +250,7 @@ def test_a_wrong_algorithm_or_env_on_the_command_line_gets_the_nearest(wording) 
 
 
 def test_loading_a_spec_imports_neither_torch_nor_ray() -> None:
-    # An env of tensors is made by a module that imports torch, and a factory is checked by importing it.
+    # Tensor envs are left out: checking their factories imports modules that import torch.
     code = (
         "import sys\nfrom rlrun.experiments.spec.load import load_experiments, shipped_configs\n"
         "from rlrun.experiments.spec.schema import json_schema\n"

@@ -1,4 +1,4 @@
-"""How a spec says which services hear the results."""
+"""How a spec names the services that get its results."""
 
 from __future__ import annotations
 

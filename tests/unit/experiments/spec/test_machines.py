@@ -1,4 +1,4 @@
-"""Settings of distribution by machine, which take the place of those in config."""
+"""Distribution settings by machine, which replace those in config."""
 
 from __future__ import annotations
 

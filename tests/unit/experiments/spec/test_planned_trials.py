@@ -1,4 +1,4 @@
-"""Which trials an experiment has: sweeps, populations, and the ones that a searcher makes."""
+"""The trials of an experiment: sweeps, populations, and trials made by a searcher."""
 
 import json
 from typing import Any

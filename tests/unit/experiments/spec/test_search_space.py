@@ -66,7 +66,7 @@ def test_quantized_kinds_draw_clean_multiples() -> None:
 def test_logarithmic_kinds_draw_every_decade_alike(name: str) -> None:
     low, high = SPACES[name]
     below = sum(value < math.sqrt(low * high) for value in draws(name))
-    assert 160 < below < 240  # 4 deviations around 200 of 400
+    assert 160 < below < 240  # 4 standard deviations around 200 of 400
 
 
 def test_normal_has_its_mean_and_deviation() -> None:

@@ -1,4 +1,4 @@
-"""Entries with seats and a league: what is taken, what is refused at which line, and what varies in them."""
+"""Entries with seats and a league: what is accepted, what is refused at which line, and what may vary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A section says what differs from the algorithm's own default of it, in whatever way it is given."""
+"""A section contains changes to the algorithm's own default, however it is given."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,11 +16,11 @@ from rlrun.experiments.spec.settings import with_settings
 from rlrun.experiments.spec.yaml_source import parse_value
 
 OTHER_NETWORKS = ("apex", "apex_ddpg", "async_dqn", "ddpg", "dqn", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3")
-"""Algorithms whose default network is another than PPO's."""
+"""Algorithms whose default network differs from PPO's."""
 
 
 def needed(algorithm: str) -> dict[str, Any]:
-    """Returns what a spec of the algorithm cannot do without."""
+    """Returns the required entries of a spec for the algorithm."""
     return dict.fromkeys(algorithm_class(algorithm).Config.needed, "some.npz")
 
 
@@ -126,5 +126,5 @@ def test_the_printed_settings_parse_back_to_the_defaults(algorithm: str) -> None
     printed = parse_value(commented_yaml(config), "printed")
     assert config.parse(printed) == config()
     assert list(printed) == list(config.model_fields)
-    if "model" in printed:  # tables have no network
+    if "model" in printed:  # tabular algorithms have no network
         assert list(printed["model"]) == list(type(config().model).model_fields)

@@ -1,4 +1,4 @@
-"""Single settings of trials by their paths, those of policies too."""
+"""Single settings of trials by path, including those of policies."""
 
 from __future__ import annotations
 

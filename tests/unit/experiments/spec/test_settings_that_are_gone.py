@@ -1,4 +1,4 @@
-"""Settings that one algorithm has and another refuses."""
+"""Settings of one algorithm that another refuses."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ REFUSED = [
 ]
 POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
 WITHOUT_NETWORK = {"linucb", "lints", "q_learning", "random", "value_iteration"}
-"""What has no network, and so no settings of one."""
+"""Algorithms without a network, and so without network settings."""
 
 
 def problems(algorithm: str, config: str, further: str = "", overrides: tuple[str, ...] = ()) -> list[str]:
@@ -118,7 +118,7 @@ NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0
     ("num_cpus_per_worker", 1.0),
     ("inference", InferenceConfig()),
 }
-"""What algorithms without gradients, or without envs, leave as it does nothing."""
+"""Settings that algorithms without gradients or envs keep at a value without effect."""
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())

@@ -99,7 +99,7 @@ def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
         {"env": {"openenv": {"url": "ws://a", "spaces": {}, "timeout": 1}}},
         {"env": {"openenv": {"url": "ws://a", "spaces": {}}, "id": "CartPole-v1"}},
         {"scheduler": "ahsa"},
-        {"scheduler": "pbt"},  # says too little
+        {"scheduler": "pbt"},  # lacks required settings
         {"scheduler": {}},
         {"scheduler": {"asha": {}, "median": {}}},
         {"scheduler": {"asha": {"graceperiod": 1}}},
@@ -126,7 +126,7 @@ def test_what_the_program_refuses_is_underlined(changes: dict[str, Any]) -> None
 
 
 def settings(**known: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Some of the settings, each with a value that it takes or, now and then, one that it does not."""
+    """Some of the settings, each with a valid value or, now and then, with an invalid one."""
     return st.fixed_dictionaries({}, optional={name: mostly(value) for name, value in known.items()})
 
 
@@ -170,7 +170,7 @@ LOGGERS = {"wandb": settings(project=st.just("x"), tags=st.just(["a"])), "mlflow
 
 
 def one_of(choices: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
-    """One of several by name, alone or with settings, seldom two."""
+    """One of several by name, alone or with settings, and rarely two."""
     names = st.sampled_from(list(choices))
     mappings = [st.fixed_dictionaries({name: value}) for name, value in choices.items()]
     return names | st.one_of(mappings) | settings(**choices)

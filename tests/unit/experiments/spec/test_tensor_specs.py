@@ -1,4 +1,4 @@
-"""Specs of envs of tensors: what does not work with one is a mistake at its line, before anything starts."""
+"""Specs with tensor envs: what does not work with them is a mistake at its line, before anything starts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ COUNTER = "tests.unit.engine.rollout.test_tensor_worker:Counter"
 
 
 class OnlyOne(Counter):
-    """Env whose simulator allows one instance in a process."""
+    """Env whose simulator allows one instance per process."""
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
         super().__init__(num_envs, device, is_only_one=True)
 
 
 def mistakes(folder: Path, *lines: str) -> list[str]:
-    """Returns the mistakes in a spec with an env of tensors, each with its place in the file."""
+    """Returns the mistakes in a spec with a tensor env, each with its place in the file."""
     spec = folder / "spec.yaml"
     spec.write_text("\n  ".join(["mine:", *lines, "stop: {env_steps: 1000}"]))
     try:

@@ -1,4 +1,4 @@
-"""What displays call an entry's algorithms and env."""
+"""Titles of an entry's algorithms and env in displays."""
 
 from rlrun.experiments.spec.titles import algorithm_title, env_title
 

@@ -1,4 +1,4 @@
-"""What may be said of schedulers, searchers and failures, and what it means."""
+"""Valid settings of schedulers, searchers and failures, and their meanings."""
 
 import json
 import pickle
@@ -103,7 +103,7 @@ def test_what_a_population_changes_is_search_spaces_by_path() -> None:
     assert pb2 is not None
     assert {path: space.to_data() for path, space in pbt.spaces.items()} == PBT["mutations"]
     assert {path: space.to_data() for path, space in pb2.spaces.items()} == {
-        "lr": {"loguniform": [1e-5, 1e-2]},  # by its logarithm
+        "lr": {"loguniform": [1e-5, 1e-2]},  # on a logarithmic scale
         "gae_lambda": {"uniform": [0.9, 1.0]},
     }
 

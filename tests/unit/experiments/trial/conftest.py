@@ -1,4 +1,4 @@
-"""Small trials on real PPO, and a user's own algorithms that go wrong."""
+"""Small trials with real PPO, and a user's algorithms that go wrong."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +89,7 @@ class IsInterrupted(PPO):
 
 @pytest.fixture
 def small_trial() -> Callable[..., TrialSpec]:
-    """Makes a trial of quick iterations; without a stop it goes on for ever."""
+    """Makes a trial with quick iterations; without a stop, it never ends."""
 
     def make(*, seed: int = 0, algorithm: str = "ppo", config: dict[str, Any] | None = None, **more: Any) -> TrialSpec:
         data = {
@@ -125,7 +125,7 @@ def curve() -> Callable[[Path], list[dict[str, Any]]]:
 
 @pytest.fixture
 def users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Puts a user's algorithms beside the spec, as `my_lab:Name`."""
+    """Puts a user's algorithms next to the spec, as `my_lab:Name`."""
     folder = tmp_path / "lab"
     folder.mkdir()
     path = folder / "my_lab.py"

@@ -141,7 +141,7 @@ def test_a_setting_beyond_float64_is_a_text_in_the_hparams_tab(tmp_path: Path) -
 
 
 def hparams_tab(logdir: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Asks what is behind the HPARAMS tab: hyper-parameter -> its domain, group -> what stands in its line."""
+    """Reads the HPARAMS tab: hyperparameter -> its domain, and group -> the values in its row."""
     from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
     from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
     from tensorboard.context import RequestContext

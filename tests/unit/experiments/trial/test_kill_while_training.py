@@ -37,7 +37,7 @@ def test_a_trial_killed_at_a_random_instant_gives_the_same_curve(
             config={"normalize_observations": True, "normalize_rewards": True},
         )
 
-    endless = trial(10**9)  # so that it is killed before its end on a busy machine as well
+    endless = trial(10**9)  # so that it is killed before its end, even on a busy machine
     process = subprocess.Popen(
         [sys.executable, "-c", TRAIN, json.dumps(endless.to_data()), str(tmp_path / "killed")],
         stdout=subprocess.PIPE,
@@ -49,7 +49,7 @@ def test_a_trial_killed_at_a_random_instant_gives_the_same_curve(
         assert process.stdout.readline() == "ready\n", process.stderr and process.stderr.read()
         while len(read_results(tmp_path / "killed")) < 3:
             time.sleep(0.005)
-        time.sleep(random.uniform(0, 0.1))  # any instant will do, another one each time
+        time.sleep(random.uniform(0, 0.1))  # at a random instant, different each time
         process.kill()
     assert not TrialDirectory(tmp_path / "killed").is_claimed()
     finite = trial(len(read_results(tmp_path / "killed")) + 10)

@@ -116,7 +116,7 @@ def fast(iteration: int, **more: Any) -> dict[str, Any]:
 def test_rows_faster_than_one_a_second_are_all_in_result_json_and_thinned_in_progress_csv(tmp_path: Path) -> None:
     write(tmp_path, *map(fast, range(1, 11)))
     assert [each["iteration"] for each in read_results(tmp_path)] == list(range(1, 11))
-    assert [each["iteration"] for each in table(tmp_path)] == ["1", "5", "9", "10"]  # and the last one
+    assert [each["iteration"] for each in table(tmp_path)] == ["1", "5", "9", "10"]  # the last one is included
 
 
 def test_a_fast_row_with_another_metric_is_in_progress_csv_too(tmp_path: Path) -> None:
@@ -338,9 +338,9 @@ def test_a_row_that_was_altered_is_told_by_the_digest_that_trial_json_knows(tmp_
     write(tmp_path, row(1, time_total_s=1.5), row(2, time_total_s=2.5))
     file = tmp_path / "result.json"
     record = known_until(2, rows=file.read_bytes())
-    write(tmp_path, row(3))  # what comes later is not known yet
+    write(tmp_path, row(3))  # later rows are not on record yet
     assert check_results(tmp_path, 2, record=record).damage == ()
-    assert check_results(tmp_path, 1, record=record).damage == ()  # goes back to before what is known
+    assert check_results(tmp_path, 1, record=record).damage == ()  # a resume from before the rows on record
     file.write_text(file.read_text().replace("1.5", "9.5"))
     told = f"{file}: a row up to iteration 2 was altered: the sha256 differs from trial.json"
     assert check_results(tmp_path, 2, record=record).damage == (told,)

@@ -1,4 +1,4 @@
-"""Progress messages of iterations that take long, in this process and from others."""
+"""Progress messages of long iterations, in this process and from others."""
 
 import re
 import sys
@@ -65,13 +65,13 @@ def write(run: Path, trial: str, text: str) -> None:
 def test_a_message_of_another_process_is_read_once(tmp_path: Path) -> None:
     messages = ProgressMessages(tmp_path, every_s=0)
     assert messages.new(["000", "001"]) == {}
-    write(tmp_path, "001", "")  # which is being written
+    write(tmp_path, "001", "")  # still being written
     assert messages.new(["000", "001"]) == {}
     write(tmp_path, "001", "iteration 2: 40 env steps")
     assert messages.new(["000", "001"]) == {"001": "iteration 2: 40 env steps"}
     assert messages.new(["000", "001"]) == {}
     write(tmp_path, "001", "iteration 2: 80 env steps")
-    assert messages.new(["000"]) == {}  # it runs no more
+    assert messages.new(["000"]) == {}  # 001 is no longer running
     assert messages.new(["000", "001"]) == {"001": "iteration 2: 80 env steps"}
 
 

@@ -1,4 +1,4 @@
-"""A trial stops at a plateau of a metric, and counts on exactly after a resume."""
+"""A trial stops at a plateau of a metric, and continues its count exactly after a resume."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stops_after(plateau: Plateau, metric: str, values: Sequence[float | None], *
     [
         ({"patience": 2}, [1.0, 2.0, 2.0, 1.5, 9.0], 4),
         ({"patience": 2}, [1.0, 0.5, 1.1, 0.5, 1.2, 0.5], None),
-        ({"patience": 2, "min_delta": 0.5}, [1.0, 1.4, 1.5, 9.0], 3),  # 1.5 is no more than 0.5 above
+        ({"patience": 2, "min_delta": 0.5}, [1.0, 1.4, 1.5, 9.0], 3),  # 1.5 is not more than 0.5 above
         ({"patience": 1}, [None, None, -3.0, None, -3.0], 5),
         ({"patience": 3}, [0.0, -1.0, -2.0, -0.5], 4),
     ],
@@ -62,7 +62,7 @@ def test_a_plateau_of_a_loss_waits_for_it_to_fall_and_ignores_what_is_no_number(
     as_told = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "mode": "max"}}))
     assert stops_after(as_told, "learner/value_loss", falling) == 4  # 5 was the largest
     near = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "min_delta": 1.0}}))
-    assert stops_after(near, "learner/value_loss", [5.0, 4.0, 4.1]) == 3  # 4 is no more than 1 below 5
+    assert stops_after(near, "learner/value_loss", [5.0, 4.0, 4.1]) == 3  # 4 is not more than 1 below 5
 
 
 def test_an_error_declares_that_lower_is_better_and_a_return_that_higher_is() -> None:
@@ -100,9 +100,9 @@ def test_a_trial_stops_at_its_plateau_and_where_it_would_have_without_an_interru
             loop.step()
     rows = read_results(tmp_path / "whole")
     first = next(number for number, row in enumerate(rows) if row[RETURN] is not None)
-    assert len(rows) == first + 1 + 4  # the first value, and four that are no million above it
+    assert len(rows) == first + 1 + 4  # the first value, and four that are not a million above it
     loop = TrialLoop(trial, tmp_path / "t")
-    for _ in range(3):  # the newest checkpoint is that of iteration 2
+    for _ in range(3):  # the newest checkpoint is from iteration 2
         loop.step()
     loop.close()
     with TrialLoop(trial, tmp_path / "t", resume=True) as loop:

@@ -1,4 +1,4 @@
-"""A checkpoint is written while its trial goes on, and holds what there was at its iteration all the same."""
+"""A checkpoint is written while its trial continues, but holds the state at its iteration."""
 
 import errno
 import itertools
@@ -22,7 +22,7 @@ MakeTrial = Callable[..., TrialSpec]
 
 @contextmanager
 def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lets no sync of another thread end before the block does."""
+    """Prevents syncs in other threads from ending before the block does."""
     ends, sync, here = threading.Event(), os.fsync, threading.get_ident()
 
     def waiting(descriptor: int) -> None:

@@ -113,9 +113,9 @@ def test_what_a_kill_left_of_half_written_files_is_removed_by_the_next_claim(tmp
     left = [partial_name(tmp_path / "trial.json"), partial_name(directory.checkpoints / "iteration_000001")]
     for path in left:
         path.write_text("{")
-    process = holder(tmp_path)  # claims it, and so removes them
+    process = holder(tmp_path)  # it claims the folder, and so removes them
     assert [path.name for path in tmp_path.rglob("*.partial")] == []
-    left[0].write_text("{")  # what it writes while it lives is its own
+    left[0].write_text("{")  # a living process keeps what it writes
     with wording.raised(UsageError):
         directory.claim(timeout_s=0)
     assert left[0].exists()

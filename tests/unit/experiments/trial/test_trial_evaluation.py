@@ -1,4 +1,4 @@
-"""What evaluations of a trial tell: games against an opponent, by side."""
+"""Results of a trial's evaluations: games against an opponent, by side."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMES = {metric.name for metric in AGAINST_METRICS}
 
 
 def results(entry: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
-    """Returns what evaluations tell behind one iteration."""
+    """Returns the results of evaluations after one iteration."""
     (experiment,) = parse_experiments({"try": entry})
     trial = experiment.first_trial()
     with training_of(trial) as training:
@@ -123,7 +123,7 @@ def test_an_opponent_that_cannot_be_is_told_at_its_line(changed: dict[str, Any],
 def test_an_opponent_of_evaluations_is_code_that_a_trial_asks_leave_for(wording) -> None:
     (experiment,) = parse_experiments({"try": ALONE})
     data = experiment.first_trial().to_data()
-    assert not [demand for demand in spec_risks(data) if "against" in demand]  # it comes with rlrun
+    assert not [demand for demand in spec_risks(data) if "against" in demand]  # the opponent ships with rlrun
     data["evaluation"]["against"] = "my_lab.players:Greedy"
     assert wording("evaluation.against", "my_lab.players:Greedy") in spec_risks(data)
 

@@ -129,7 +129,7 @@ def test_a_run_with_a_hook_that_measures_is_the_same_to_the_last_bit(
     assert 0 < measured[-1]["hooks/angle"] < 1
     assert measured[-1]["hooks/seen/result"] == 4
     assert measured[-1]["hooks/seen/evaluation"] == 2
-    assert measured[2]["hooks/seen/checkpoint"] == 1  # that of iteration 2 counts in the next result
+    assert measured[2]["hooks/seen/checkpoint"] == 1  # the checkpoint of iteration 2 counts in the next result
 
 
 def test_a_resumed_trial_continues_its_hooks_exactly(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:

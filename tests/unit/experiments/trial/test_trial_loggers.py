@@ -1,4 +1,4 @@
-"""Loggers get everything in order, and never hold up or end what they listen to."""
+"""Loggers get everything in order, and never delay or end the trial that they log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 class Notebook(TrialLogger):
-    """Writes down what it is told; fails or waits where a test wants it to."""
+    """Records what it is told; fails or waits where a test wants it to."""
 
     def __init__(self, fails_at: str = "", waits_at: str = "", waits_for: threading.Event | None = None) -> None:
         self.told: list[Any] = []

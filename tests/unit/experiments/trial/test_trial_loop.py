@@ -57,7 +57,7 @@ def test_what_the_user_was_told_stands_in_the_record(
         loop._journal.note("a slow disk")
         loop.save()
     (remark, note) = record(tmp_path / "t").notes
-    assert remark == wording("aten.mm.default")  # which asks nothing of the user
+    assert remark == wording("aten.mm.default")  # the user need not do anything about it
     assert told == [note] == ["a slow disk"]
 
 

@@ -1,4 +1,4 @@
-"""What a trial says and keeps when the machine lets it down."""
+"""What a trial reports and keeps when the machine fails."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -131,7 +131,7 @@ def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTria
 
 
 class Verbose(ConstantReward):
-    """Raises with a text of three million characters."""
+    """Raises an error with a text of three million characters."""
 
     def step(self, action: int) -> Any:
         raise ValueError("a" + 3_000_000 * "x" + "z")

@@ -1,4 +1,4 @@
-"""A trial writes its steps to a data set, and learns as if it did not."""
+"""A trial writes its steps to a data set, which does not affect learning."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_resumed_trial_cuts_what_is_newer_than_its_checkpoint_and_writes_equal
     trial = small_trial(stop={"iteration": 6}, output=str(tmp_path / "set"))
     loop = TrialLoop(trial, tmp_path / "t")
     run(loop, until=3)  # after the checkpoint of iteration 2
-    loop.close()  # which keeps the running episodes as cut ones
+    loop.close()  # keeps the running episodes, cut off
     assert DataSet(tmp_path / "set").num_steps
     with TrialLoop(trial, tmp_path / "t", resume=True) as loop:
         assert loop.training.iteration == 2
@@ -113,9 +113,9 @@ def test_a_member_of_a_population_goes_on_writing_its_set_with_other_settings(
         other = trial.replace(config=trial.config.replace(num_epochs=2))
         loop.apply_exploit(Exploit(1, other, loop.save()))
         after = loop.training.running.workers.counts
-        assert after is not counts  # it was built again
+        assert after is not counts  # the workers were built again
         run(loop)
-        steps = after.env_steps  # those of the copied checkpoint, which are its own, and the new ones
+        steps = after.env_steps  # steps up to the copied checkpoint, which is its own, and new steps
     assert DataSet(tmp_path / "set").num_steps == steps
 
 

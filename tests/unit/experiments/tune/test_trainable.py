@@ -1,4 +1,4 @@
-"""What Tune runs, called as Tune calls it but in this process."""
+"""The trainable that Tune runs, called as Tune does, but in this process."""
 
 import gc
 import json
@@ -41,7 +41,7 @@ PARTS = {
 
 @pytest.fixture(autouse=True)
 def _no_folder_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a storage of Tune's, a Trainable makes itself a folder in the home directory."""
+    """Without a storage from Tune, a Trainable creates a folder in the home directory."""
     monkeypatch.setattr("ray.tune.trainable.trainable.DEFAULT_STORAGE_PATH", str(tmp_path / "ray_results"))
 
 
@@ -210,7 +210,7 @@ def test_an_actor_that_is_handed_on_has_let_go_of_the_training_before(tmp_path: 
     parts = (training, training.description.algorithm, running, running.trainee, running.trainee.learner)
     held = [weakref.ref(each) for each in parts]
     del training, running, parts
-    gc.disable()  # Python itself would come to it much later
+    gc.disable()  # Python would collect them much later
     try:
         trainable.reset(config(tmp_path, 1))
         assert [each() for each in held] == [None] * 5
@@ -266,7 +266,7 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
     assert content.manifest["generation"] == 1
     assert content.spec["config"][name] == value
 
-    # The same exploit given again after a kill, before and after it has saved, have the same effect once.
+    # Applying the same exploit again after a kill, before or after it was saved, has no further effect.
     shutil.rmtree(tmp_path / "000-seed=0/checkpoints/iteration_000003")
     trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "exploit": exploit})
     assert row(trainable.train()) == third
@@ -279,7 +279,7 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
 
 
 def of_data(folder: Path, seed: int = 0, **settings: Any) -> TrialSpec:
-    """Returns a trial that clones ten recorded steps, five SGD steps an iteration."""
+    """Returns a trial that clones ten recorded steps, with five SGD steps per iteration."""
     if not (folder / "data").exists():
         with SetWriter(folder / "data", Box(-1, 1, (2,)), Discrete(2)) as writer:
             steps = {"actions": np.arange(10) % 2, "rewards": np.ones(10), "terminateds": np.arange(10) == 9}
@@ -313,7 +313,7 @@ def test_a_member_that_learns_from_data_alone_meets_its_generations_by_sgd_steps
     assert AGAIN in trainable.train()
     trainable.stop()
 
-    for later in (4, 3):  # killed after the generation, with the exploit saved and then without
+    for later in (4, 3):  # as if killed after the generation, before the exploit was saved
         shutil.rmtree(tmp_path / f"000-seed=0/checkpoints/iteration_{later:06d}", ignore_errors=True)
     trainable = AlgorithmTrainable({**member, "exploit": exploit})
     again = [row(trainable.train()) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What the scheduler does with trials that fail, or that waited when a run was interrupted; told as Tune tells it."""
+"""What the scheduler does with trials that fail, or that waited when a run was interrupted; called as by Tune."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTINUE, WAITS, STOP = TrialScheduler.CONTINUE, TrialScheduler.NOOP, TrialSched
 
 
 class Actor:
-    """Notes what the driver calls."""
+    """Records the driver's calls."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
@@ -38,9 +38,9 @@ class Actor:
 
 
 class OnTune:
-    """A run's scheduler, with as much of Tune's controller and trials as it looks at.
+    """A run's scheduler, with the parts of Tune's controller and trials that it reads.
 
-    HyperBand's first bracket has three trials without a rung, the second three that wait for each other at 8 of 16.
+    HyperBand's first bracket has three trials without a rung; the second has three that wait for each other at 8 of 16.
     """
 
     def __init__(self, runs: Path, reached: dict[int, int] | None = None, failed: int | None = None) -> None:
@@ -107,7 +107,7 @@ class OnTune:
 def test_a_bracket_waits_for_a_trial_that_is_started_again_and_not_for_one_that_is_not(tmp_path: Path) -> None:
     tune = OnTune(tmp_path)
     assert [tune.hears(number, 8) for number in (3, 4)] == [WAITS, WAITS]
-    tune.trials[5].status = Trial.ERROR  # as Tune leaves a trial which it is about to start again
+    tune.trials[5].status = Trial.ERROR  # Tune leaves a trial like this before it starts it again
     tune.scheduler.on_trial_error(tune, tune.trials[5])
     tune.turn()
     assert tune.going_on == []

@@ -1,4 +1,4 @@
-"""What is told of a trial that Tune says has failed."""
+"""Messages about a trial that failed according to Tune."""
 
 from ray.exceptions import OutOfMemoryError
 

@@ -1,4 +1,4 @@
-"""What an experiment is held to: its seeds, its budget, and as a control a policy that does not learn."""
+"""How an experiment is checked: its seeds, its budget, and a policy that does not learn as a control."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_control_has_a_run_and_the_gate_of_its_own_experiment() -> None:
 
 def test_an_evaluation_goes_by_the_names_of_training_and_its_own() -> None:
     found = metrics_of(EvaluationResult([1.0, 3.0], [10, 30], infos={"is_success": [0.0, 1.0]}))
-    assert found.pop("evaluation/info/is_success") == 0.5  # gates judge info/is_success by the episodes of training
+    assert found.pop("evaluation/info/is_success") == 0.5  # gates judge info/is_success by the training episodes
     assert found["episode_return_mean"] == found["evaluation/episode_return_mean"] == 2.0
     assert found["episode_len_mean"] == 20.0
     assert set(found) == evaluated_metrics()
@@ -199,7 +199,7 @@ IQL = {"algorithm": "iql", "config": {"input": [{"path": "swings", "share": 0.5}
 
 
 def chain(**stages: dict[str, Any]) -> list[Experiment]:
-    """Returns stages that record, learn from that and are judged, with changes of some of them, or more."""
+    """Returns stages that record, learn from the recording and are judged, with changes or additional stages."""
     expect = {"episode_return_mean": -200, "seeds": 2}
     usual: dict[str, dict[str, Any]] = {
         "recorded": {"algorithm": "sac", "output": "swings", "stop": {"env_steps": 9}},

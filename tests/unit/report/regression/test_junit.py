@@ -1,4 +1,4 @@
-"""JUnit XML: what continuous integration is shown, held to the schema of Ant's reports."""
+"""JUnit XML for continuous integration, checked against the schema of Ant's reports."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DECIMAL = r"[0-9]+\.[0-9]+"
 TOKEN = r"\S+( \S+)*"
 ANY = r"(?s).*"
 
-# Element -> its attributes, all of them required but those in OPTIONAL, and the order of its children. The schema in
-# use is windyroad/JUnit-Schema; one of Jenkins and Maven allows more.
+# Maps each element to its attributes (required unless they are in OPTIONAL) and to the order of its children. This is
+# the schema windyroad/JUnit-Schema; the schema of Jenkins and Maven allows more.
 ATTRIBUTES = {
     "testsuites": {},
     "testsuite": {
@@ -62,7 +62,7 @@ def suite(*cases: Case, needed: int = 2, control: bool = False) -> ElementTree.E
 
 
 def findings(suite: ElementTree.Element) -> dict[str, str]:
-    """Returns what each testcase holds: the tag of its finding, or "" if it passed."""
+    """Returns the tag of each testcase's finding, or "" if it passed."""
     return {testcase.attrib["name"]: "".join(child.tag for child in testcase) for testcase in suite.findall("testcase")}
 
 

@@ -1,4 +1,4 @@
-"""Better, same or worse: the interval of a difference, with known answers."""
+"""Better, same or worse: intervals of differences with known answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_numbers_that_lie_apart_are_worse_or_better() -> None:
     assert (worse.judgement, worse.before, worse.now, worse.change) == ("worse", 21.0, 11.0, -10.0)
     assert worse.low is not None
     assert worse.high is not None
-    half = 2.7764 * (2 / 3) ** 0.5  # Student's t of 4 degrees
+    half = 2.7764 * (2 / 3) ** 0.5  # Student's t with 4 degrees of freedom
     assert (worse.low, worse.high) == pytest.approx((-10 - half, -10 + half), abs=1e-3)
     assert compare_differences(high, low).judgement == "better"
 

@@ -119,7 +119,7 @@ def test_the_data_of_a_verdict_says_all_of_it(wording) -> None:
     [
         ((11.0, 12.0, 13.0), 12.5, True),
         ((11.0, 12.0, 13.0), 12.0, False),
-        ((100.0, 12.0, 13.0, 14.0), 13.0, False),  # of four seeds the outer two are left out
+        ((100.0, 12.0, 13.0, 14.0), 13.0, False),  # with four seeds, the outer two are left out
         ((11.0, 12.0, 13.0), None, False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Who survives which rung, by hand."""
+"""Which trials survive each rung, by hand."""
 
 import math
 
@@ -25,9 +25,9 @@ def test_rungs_are_the_powers_of_the_factor_below_the_limit():
 
 def test_at_a_rung_a_trial_needs_the_quantile_of_those_before_it():
     rule = asha()
-    # trial, score, verdict at time 4; the upper quartile of what was there before stands beside it
+    # Trial, score, and verdict at time 4, with the upper quartile of the earlier scores.
     table = [
-        ("a", 10, "continue"),  # nobody before
+        ("a", 10, "continue"),  # no earlier scores
         ("b", 9, "stop"),  # 10
         ("c", 10, "continue"),  # 9.75
         ("d", 20, "continue"),  # 10

@@ -1,4 +1,4 @@
-"""Who waits, goes on and stops at which rung, by hand."""
+"""Which trials wait, continue and stop at each rung, by hand."""
 
 import math
 
@@ -20,7 +20,7 @@ def hyperband(trials: str, announced: int | None = None, **settings: object) -> 
 
 
 def verdicts(rule: HyperBand, results: dict[str, tuple[float, float | None]]) -> dict[str, str]:
-    """Delivers a result of each trial; returns what became of each once all are in."""
+    """Delivers a result of each trial; returns the verdict on each once all results are in."""
     found = {trial: rule.on_result(trial, time, score).verdict for trial, (time, score) in results.items()}
     return found | {trial: decision.verdict for trial, decision in rule.released().items()}
 

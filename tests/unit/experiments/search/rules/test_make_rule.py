@@ -1,4 +1,4 @@
-"""What a spec says of its scheduler, as the rule that it becomes."""
+"""The rule made from a spec's scheduler."""
 
 from rlrun.experiments.search.rules.asha import Asha
 from rlrun.experiments.search.rules.hyperband import HyperBand

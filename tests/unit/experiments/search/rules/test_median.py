@@ -1,4 +1,4 @@
-"""Who stops below the median of the others, by hand."""
+"""Which trials stop because they are below the median of the others, by hand."""
 
 import math
 
@@ -11,7 +11,7 @@ MAX = Measure("episode_return_mean", "max", "env_steps")
 
 
 def median_of(curves: dict[str, list[float | None]], **settings: object) -> Median:
-    """Returns the rule after it has heard curves whose results come at times 1, 2, 3, ..."""
+    """Returns the rule after curves with results at times 1, 2, 3, ..."""
     rule = Median(**{"grace_period": 1, "min_samples_required": 1, "measure": MAX, **settings})
     for trial, scores in curves.items():
         rule.add(trial)
@@ -21,11 +21,11 @@ def median_of(curves: dict[str, list[float | None]], **settings: object) -> Medi
 
 
 def test_the_best_so_far_is_compared_with_the_median_of_the_others_means_up_to_then(wording):
-    # Means up to 2: 2, 6, 30.
+    # Means up to time 2: 2, 6, 30.
     rule = median_of({"a": [1, 3, 100], "b": [4, 8], "c": [20, 40, 0]})
     assert rule.on_result("d", 1, 6).verdict == "continue"
     assert rule.on_result("d", 2, 0).verdict == "continue"
-    # At 3 only a and c are there; their means are 34.67 and 20.
+    # At time 3, only a and c have results, with means of 34.67 and 20.
     assert rule.on_result("d", 3, 27).verdict == "stop"
     assert median_of({"a": [1, 3], "b": [4, 8], "c": [20, 40]}).on_result("d", 2, 5.9).reason == wording("5.9")
 

@@ -20,7 +20,7 @@ def chosen(history: list[Gain], **settings: object) -> dict[str, float]:
 
 
 def share(lr: float) -> float:
-    """Where a learning rate lies between its bounds, by its logarithm: 0 to 1."""
+    """Position of a learning rate between its bounds on a logarithmic scale, from 0 to 1."""
     return math.log(lr / 1e-5) / math.log(1e4)
 
 
@@ -80,9 +80,9 @@ def test_settings_beyond_their_bounds_in_the_past_are_taken_as_at_the_bounds():
 
 
 def mean_distance(seed: int, learns: bool) -> float:
-    """Runs a population of 6 whose best lr wanders from 0.2 to 0.8 of its range; returns how far choices are from it.
+    """Runs a population of 6 whose best lr moves from 0.2 to 0.8 of its range; returns how far choices are from it.
 
-    Each generation the two worst members go on from the best one with another lr.
+    In each generation, the two worst members continue from the best one with another lr.
     """
     draws = generator(seed)
     bounds = {"lr": BOUNDS["lr"]}

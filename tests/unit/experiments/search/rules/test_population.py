@@ -1,4 +1,4 @@
-"""Populations decide by scores and their seed alone, and go on after a kill as if there had been none."""
+"""Populations decide based on scores and their seed alone, and continue after a kill as if there had been none."""
 
 import itertools
 import json
@@ -42,7 +42,7 @@ def members(size: int = 4, seeds: int = 1, **pbt: Any) -> tuple[TrialSpec, ...]:
 
 
 class Run:
-    """A run's directory whose members come to generations with checkpoints of nothing in them."""
+    """A run's directory whose members reach generations with empty checkpoints."""
 
     def __init__(self, path: Path, trials: tuple[TrialSpec, ...]) -> None:
         self.path = path
@@ -80,7 +80,7 @@ class Run:
 
 
 def arrive(rule: Populations, scores: Mapping[str, float | None], steps: int) -> dict[str, Any]:
-    """Lets members come to a generation and returns what was decided about each, by name."""
+    """Lets members reach a generation; returns the decision about each, by name."""
     decided = {}
     for name, score in scores.items():
         decision = rule.on_result(name, steps, score)
@@ -124,7 +124,7 @@ def test_generations_of_training_from_data_alone_count_sgd_steps(tmp_path: Path)
     newest = read_generations(tmp_path)[-1]
     assert newest.generation == 1
     assert {(member.env_steps, member.sgd_steps, member.steps) for member in newest.members} == {(0, 60, 60)}
-    assert run.rule().orders(run.names[2]) == decided[run.names[2]].orders  # known again after a kill
+    assert run.rule().orders(run.names[2]) == decided[run.names[2]].orders  # the decision is known again after a kill
 
 
 def test_equals_are_not_copied(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_kill_at_any_point_leaves_the_same_lineage(tmp_path: Path, synchronous
         arrive(rule, by_name, generation * INTERVAL)
     expected = (whole.path / LINEAGE_FILE).read_bytes()
 
-    for arrivals in range(1, 20, 3):  # the driver is killed after so many arrivals, each time
+    for arrivals in range(1, 20, 3):  # the driver is killed after this many arrivals
         run = Run(tmp_path / f"killed-{arrivals}", trials)
         rule, count = run.rule(), 0
         for generation, by_name in enumerate(scores, start=1):
@@ -177,7 +177,7 @@ def test_a_kill_at_any_point_leaves_the_same_lineage(tmp_path: Path, synchronous
                     with (run.path / LINEAGE_FILE).open("ab") as file:
                         file.write(b'{"population": 0, "gener')
                     rule = run.rule()
-                    for earlier in run.names[: run.names.index(name)]:  # they stand where they had come to
+                    for earlier in run.names[: run.names.index(name)]:  # these have already come to this generation
                         rule.on_result(earlier, generation * INTERVAL, by_name[earlier])
                 rule.on_result(name, generation * INTERVAL, by_name[name])
                 count += 1

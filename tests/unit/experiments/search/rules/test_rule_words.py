@@ -1,4 +1,4 @@
-"""How a rule words values and times, and how it orders scores."""
+"""How a rule formats values and times, and how it orders scores."""
 
 import math
 

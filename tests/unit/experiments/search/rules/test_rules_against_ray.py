@@ -1,4 +1,4 @@
-"""The rules decide as Ray Tune's schedulers do when both hear the same; where they differ, the test's name says so."""
+"""The rules decide like Ray Tune's schedulers on the same results; where they differ, the test's name says so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Fates = dict[str, int]
 
 
 class RayTrial:
-    """As much of a trial as Ray's schedulers look at."""
+    """The part of a trial that Ray's schedulers read."""
 
     def __init__(self, name: str) -> None:
         self.trial_id = name
@@ -32,7 +32,7 @@ class RayTrial:
 
 
 class OnRay:
-    """Drives one of Ray's schedulers the way its controller does, with the interface of our rules."""
+    """Drives one of Ray's schedulers like its controller, with the interface of rlrun's rules."""
 
     def __init__(self, scheduler: Any) -> None:
         self.scheduler = scheduler
@@ -40,7 +40,7 @@ class OnRay:
         self.last: dict[str, dict[str, float]] = {}
 
     def get_live_trials(self) -> list[RayTrial]:
-        return []  # nobody to yield to: the median rule's time slices are not ours
+        return []  # none to yield to: rlrun's median rule has no time slices
 
     def stop_trial(self, trial: RayTrial) -> None:
         status, trial.status = trial.status, Trial.TERMINATED
@@ -64,7 +64,7 @@ class OnRay:
         return verdict
 
     def complete(self, name: str, time: int, score: float) -> None:
-        """Ends a trial with a result that only its end tells of."""
+        """Ends a trial with a result that is only reported with its end."""
         trial = self.trials[name]
         trial.status, self.last[name] = Trial.RUNNING, {"time": time, "score": score}
         self.stop_trial(trial)
@@ -82,7 +82,7 @@ class OnRay:
 
 
 def curves(trials: int, length: int, chance: Random) -> dict[str, list[float]]:
-    """Returns scores of trials at 1, 2, ...: few different ones, so that equal ones meet."""
+    """Returns scores of trials at times 1, 2, ..., with few distinct values, so that there are ties."""
     return {f"t{number:02d}": [chance.randint(0, 24) / 4 for _ in range(length)] for number in range(trials)}
 
 
@@ -126,7 +126,7 @@ def test_asha_decides_like_ray(
     scores = curves(trials, 20, chance)
     for name in scores:
         rule.add(name)
-        with patch("numpy.random.choice", return_value=rule.bracket_of(name)):  # Ray draws it, we deal it
+        with patch("numpy.random.choice", return_value=rule.bracket_of(name)):  # Ray draws a bracket, rlrun deals it
             on_ray.add(name)
     listened(rule, on_ray, scores, chance)
 
@@ -178,7 +178,7 @@ def test_median_decides_like_ray(trials: int, grace_period: int, samples: int, s
 
 
 def _completed_once(self: OnRay, trial: RayTrial) -> None:
-    """Ends a trial without telling its last result a second time."""
+    """Ends a trial without reporting its last result again."""
     if trial not in self.scheduler._stopped_trials:
         self.scheduler.on_trial_complete(self, trial, self.last[trial.trial_id])
 
@@ -192,7 +192,7 @@ def test_median_counts_the_last_result_of_a_stopped_trial_once_where_ray_counts_
         scheduler.on_result("a", 1, 0)
         scheduler.on_result("b", 1, 6)
         scheduler.on_result("b", 2, 6)
-        scheduler.on_result("a", 2, 3)  # stopped; its mean is 1.5, in Ray's books 2
+        scheduler.on_result("a", 2, 3)  # stopped; its mean is 1.5, but 2 in Ray's records
     ours, rays = rule.on_result("c", 2, 3.9).verdict, on_ray.on_result("c", 2, 3.9)
     assert (ours, rays) == ("continue", "stop")
 
@@ -220,7 +220,7 @@ def test_hyperband_decides_like_ray_unless_ray_waits_for_ever(
 
 
 def fates_of_ours(rule: HyperBand, scores: dict[str, list[float]], fails: dict[str, int], chance: Random) -> Fates:
-    """Runs trials in a random order; returns how far each came."""
+    """Runs trials in random order with rlrun's rule; returns how far each came."""
     time, running, waiting = dict.fromkeys(scores, 0), list(scores), set()
     for name in scores:
         rule.add(name)
@@ -247,7 +247,7 @@ def fates_of_ours(rule: HyperBand, scores: dict[str, list[float]], fails: dict[s
 def fates_of_rays(
     max_t: int, factor: int, scores: dict[str, list[float]], fails: dict[str, int], chance: Random
 ) -> tuple[Fates, bool]:
-    """Runs trials in a random order; returns how far each came, and whether some were left waiting."""
+    """Runs trials in random order with Ray; returns how far each came, and whether some were left waiting."""
     on_ray = OnRay(HyperBandScheduler("time", "score", "max", max_t=max_t, reduction_factor=factor))
     time = dict.fromkeys(scores, 0)
     for name in scores:
@@ -303,7 +303,7 @@ def test_hyperband_compares_a_result_at_every_rung_it_is_past_where_ray_waits_fo
 def test_hyperband_counts_a_trial_that_ends_at_a_rung_where_ray_forgets_it(time: float) -> None:
     rule = HyperBand(max_t=3, grace_period=1, reduction_factor=3, trials=5, measure=MEASURE)
     on_ray = OnRay(HyperBandScheduler("time", "score", "max", max_t=3, reduction_factor=3))
-    for name in "xyabc":  # the bracket of the first two halves nothing
+    for name in "xyabc":  # the bracket of the first two never halves
         rule.add(name)
         on_ray.add(name)
     rule.on_result("a", time, 9)

@@ -1,4 +1,4 @@
-"""A rule that is fed a run's records stands where the rule of that run stood."""
+"""A rule rebuilt from a run's records has the state of that run's rule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RULES: dict[str, MakeRule] = {
 
 @dataclass
 class World:
-    """What each trial would report at 1, 2, ...; after which time it ends by itself, at once or when it is to go on."""
+    """What each trial would report at 1, 2, ..., and when it ends by itself: at once, or when told to continue."""
 
     scores: list[list[float | None]]
     places: int
@@ -45,7 +45,7 @@ class World:
 
 @dataclass(frozen=True)
 class Event:
-    """What a rule was told and what it answered: itself, and about those that wait."""
+    """What a rule was told, and its answers about that trial and about waiting trials."""
 
     what: str
     trial: str
@@ -55,7 +55,7 @@ class Event:
 
 
 def world_of(trials: int, chance: Random) -> World:
-    """Returns a world of few different scores, some of them missing, in which some trials end by themselves."""
+    """Returns a world with few distinct scores, some of them missing, in which some trials end by themselves."""
     scores = [[chance.choice([0, 1, 2, 3, 4, None]) for _ in range(LIMIT)] for _ in range(trials)]
     world = World(scores, places=chance.randint(1, 6))
     few = chance.randint(0, trials // 3)
@@ -65,7 +65,7 @@ def world_of(trials: int, chance: Random) -> World:
 
 
 def played(rule: Rule, world: World, chance: Random) -> list[Event]:
-    """Runs a world under a rule, so many trials at once; returns all that happened. Those that wait need no place."""
+    """Runs a world under a rule, a number of trials at a time; returns all events. Waiting trials need no place."""
     events: list[Event] = []
     time = dict.fromkeys(world.trials, 0)
     pending, running, waiting = list(world.trials), [], set()
@@ -108,13 +108,13 @@ def played(rule: Rule, world: World, chance: Random) -> list[Event]:
 
 
 def decided(rule: Rule, world: World, trial: str, time: int) -> Decision:
-    """Returns what a rule says to a result; at the limit a trial is over whatever the rule says."""
+    """Returns a rule's verdict on a result; at the limit, a trial is over whatever the rule says."""
     decision = rule.on_result(trial, time, world.score(trial, time))
     return Decision("stop", decision.reason, rung=decision.rung) if time == LIMIT else decision
 
 
 def rebuilt(rule: Rule, world: World, events: list[Event]) -> Rule:
-    """Returns a fresh rule that was told what is on record after some events."""
+    """Returns a new rule that was told what is on record after some events."""
     for trial in [event.trial for event in events if event.what == "add"]:
         rule.add(trial)
     rows = [(event.time, event.trial) for event in events if event.what == "result"]
@@ -141,7 +141,7 @@ def go_on(rule: Rule, world: World, events: list[Event]) -> list[Event]:
 
 
 def stand(events: list[Event]) -> dict[str, str]:
-    """Returns the last that was decided about each trial that has not ended."""
+    """Returns the last decision about each trial that has not ended."""
     found: dict[str, str] = {}
     for event in events:
         if event.decision is not None:
@@ -185,7 +185,7 @@ def test_rows_that_come_again_after_an_interrupt_change_nothing(kind: str, trial
         again = [
             rule.on_result(trial, time, world.score(trial, time)).verdict for time in range(checkpoint + 1, newest + 1)
         ]
-        if verdict != "stop":  # else it was about to be removed when the run was interrupted
+        if verdict != "stop":  # otherwise it was about to be removed when the run was interrupted
             assert again == [*["continue"] * (len(again) - 1), verdict][: len(again)]
     assert rule.released() == {}
     assert go_on(rule, world, events[len(before) :]) == events[len(before) :]

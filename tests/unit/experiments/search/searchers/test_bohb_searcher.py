@@ -1,4 +1,4 @@
-"""BOHB against the formulas of its paper (arXiv:1807.01774), written out again with plain loops."""
+"""BOHB compared with the formulas of its paper (arXiv:1807.01774), written with plain loops."""
 
 import math
 from typing import Any
@@ -33,7 +33,7 @@ def observed(budgets: dict[float, list[float]], configurations: int = 40) -> His
 
 
 def modelling_seed() -> int:
-    """A seed with which it does not draw at random."""
+    """A seed with which BOHB does not draw at random."""
     return next(seed for seed in range(99) if np.random.default_rng(seed).uniform() >= RANDOM_FRACTION)
 
 
@@ -175,4 +175,4 @@ def test_a_third_of_the_suggestions_is_random() -> None:
         generator.uniform()
         drawn: dict[Any, Any] = {each.location: each.space.draw(generator) for each in history.dimensions}
         random += BohbSearcher().propose(history, seed) == drawn
-    assert 70 < random < 130  # 4 deviations around 100
+    assert 70 < random < 130  # 4 standard deviations around 100

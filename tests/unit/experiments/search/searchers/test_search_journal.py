@@ -34,7 +34,7 @@ def lines(folder: Path) -> list[Any]:
 
 
 def run_search(searcher: JournaledSearcher, configurations: int) -> dict[int, Configuration]:
-    """Two at once, told of results on the way; one in five fails. Told twice, it changes nothing."""
+    """Runs two trials at once and reports results on the way; one in five fails. Repeated reports change nothing."""
     for number in range(configurations + 1):
         if number < configurations:
             searcher.suggest(number)

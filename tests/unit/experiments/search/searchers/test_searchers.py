@@ -1,4 +1,4 @@
-"""What holds for every searcher that models."""
+"""Properties of every model-based searcher."""
 
 import math
 from collections.abc import Callable
@@ -71,13 +71,13 @@ def folder(tmp_path: Path, seed: int) -> Path:
 
 
 def bowl(lr: float, gamma: float, clip: float, batch: int, act: str) -> float:
-    """Best at lr 1e-3, gamma 0.97, clip 0.2, batch 256 and relu; at most 0."""
+    """A score that is best, 0, at lr 1e-3, gamma 0.97, clip 0.2, batch 256 and relu."""
     numbers = math.log10(lr) + 3, 50 * (gamma - 0.97), 5 * (clip - 0.2), math.log2(batch) - 8
     return -sum(number**2 for number in numbers) - 2 * (act != "relu")
 
 
 def possible(space: SearchSpace, value: Any) -> bool:
-    """Whether a space can draw a value, judged without the code under test."""
+    """Whether a space can draw a value, checked without the code under test."""
     name, arguments = space.kind.name, space.arguments
     if not space.kind.parameters:
         return any(value is option for option in arguments)
@@ -176,7 +176,7 @@ def test_where_configurations_fail_fewer_are_suggested(kind: str, tmp_path: Path
     for seed in range(3):
         found = search(folder(tmp_path, seed), kind, {"lr": BOWL["lr"]}, score, 40)
         fails += sum(score is None for _, score in found[10:])
-    assert fails < 30  # of 90, half of which would fail if they were drawn at random
+    assert fails < 30  # of 90, half of which would fail if drawn at random
 
 
 def test_a_search_in_which_everything_fails_goes_on_at_random(kind: str, tmp_path: Path) -> None:

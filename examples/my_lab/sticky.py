@@ -1,4 +1,4 @@
-"""A wrapper that sometimes repeats the previous action, so that policies cannot memorize episodes."""
+"""A wrapper that repeats some actions, so that policies cannot memorize episodes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _subclasses(model: type[ConfigModel]) -> Iterator[type[ConfigModel]]:
 MODELS = config_models()
 
 
-def test_the_settings_of_ppo_are_among_those_looked_at() -> None:
+def test_the_checked_models_include_ppo_env_and_model_settings() -> None:
     assert {"AlgorithmConfig", "EnvConfig", "ModelConfig", "PPOConfig"} <= {model.__name__ for model in MODELS}
 
 
@@ -45,7 +45,7 @@ def _levels(model: type[ConfigModel]) -> int:
     return is_written + max((_levels(base) for base in model.__bases__ if issubclass(base, ConfigModel)), default=-1)
 
 
-def test_a_config_is_at_most_four_classes_above_the_base_of_all() -> None:
+def test_config_classes_inherit_through_at_most_four_levels() -> None:
     assert [model.__qualname__ for model in MODELS if _levels(model) > MOST_LEVELS] == []
     assert max(map(_levels, MODELS)) == MOST_LEVELS
 

@@ -50,7 +50,7 @@ def option_names(command: click.Command) -> set[str]:
     return {name for parameter in command.params for name in parameter.opts} | {"-h", "--help"}
 
 
-def test_the_pages_show_commands_to_look_at() -> None:
+def test_commands_are_found_in_the_pages_and_the_readme() -> None:
     pages = {page for page, _ in documented("rlrun")}
     assert {"README.md", "yaml.md", "checkpoints.md", "extending.md"} <= pages
     assert ["train"] in [words for page, words in documented("make") if page == "README.md"]
@@ -87,7 +87,7 @@ def scratch(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", looking_lines(), ids=line_id)
-def test_lines_of_pages_that_only_look_end_well(
+def test_documented_read_only_commands_succeed(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(scratch(tmp_path))
@@ -97,7 +97,7 @@ def test_lines_of_pages_that_only_look_end_well(
 
 @pytest.mark.regress
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_lines_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) -> None:
+def test_commands_of_a_page_run_in_order_without_crashing(page: Path, tmp_path: Path) -> None:
     """A line may name a file or a run of the reader's own, which is a usage error here; no line may fail otherwise."""
     lines = [words for name, words in documented("rlrun") if name == page.name and not WAITS.search(" ".join(words))]
     scratch(tmp_path)
@@ -145,7 +145,7 @@ def test_modules_that_pages_run_exist() -> None:
     assert [name for name, found in is_there.items() if not found] == []
 
 
-def test_each_module_of_the_glossary_is_there() -> None:
+def test_every_module_named_in_the_glossary_exists() -> None:
     named = re.findall(r"`(rlrun(?:\.\w+)+)`", (ROOT / "docs" / "concepts.md").read_text("utf-8"))
     assert len(named) > 40
     assert [name for name in named if importlib.util.find_spec(name) is None] == []

@@ -8,7 +8,7 @@ from rlrun.engine.messages.errors import ExitCode
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "running.md"
 
 
-def test_the_documented_exit_codes_are_those_of_the_code_in_the_same_words() -> None:
+def test_documented_exit_codes_match_the_enum_in_number_and_name() -> None:
     _, _, section = PAGE.read_text().partition("## Exit codes")
     rows = re.findall(r"^\| (\d+) \| (.+?) \|$", section, re.MULTILINE)
     words = {code: code.name.lower().replace("_", " ") for code in ExitCode}

@@ -38,7 +38,7 @@ def test_every_module_says_what_it_is_for_and_packages_say_nothing_else(house: H
     assert [name for name in house.packages - OFFERING if len(bodies[name]) > 1] == []
 
 
-def test_every_name_says_something(house: House) -> None:
+def test_module_names_contain_no_vague_words(house: House) -> None:
     words = {name: set(re.split(r"[._]", name)) for name in house.modules}
     assert [name for name, own in words.items() if VAGUE_NAMES & own] == []
 
@@ -47,7 +47,7 @@ MOST_LINES_OF_A_TRAINING = 250
 
 
 @pytest.mark.parametrize("name", ["training.Training", "running_training.RunningTraining"])
-def test_what_runs_a_training_is_put_together_from_small_parts(house: House, name: str) -> None:
+def test_classes_that_run_a_training_stay_small(house: House, name: str) -> None:
     assert house.classes[f"rlrun.engine.training.{name}"].lines <= MOST_LINES_OF_A_TRAINING
 
 
@@ -66,7 +66,7 @@ MOST_COMPLEX = 20
 its own function, not another branch."""
 
 
-def test_checks_of_specs_and_the_loop_of_a_trial_are_in_simple_functions(house: House) -> None:
+def test_spec_checks_and_the_trial_loop_use_only_simple_functions(house: House) -> None:
     rooms = ("rlrun.experiments.spec.", "rlrun.experiments.trial.")
     found = {name: value for name, value in house.complexities().items() if name.startswith(rooms)}
     assert len(found) > 500
@@ -93,13 +93,13 @@ def ppo_files() -> list[str]:
     return re.findall(r"\(\.\./\.\./(rlrun/\S+\.py)\)", section)
 
 
-def test_nine_files_explain_ppo_and_its_page_lists_them_in_reading_order() -> None:
+def test_the_ppo_page_lists_at_most_nine_short_files_that_explain_it() -> None:
     assert 0 < len(ppo_files()) <= 9
     assert sum(len((ROOT / file).read_text().splitlines()) for file in ppo_files()) <= 1_500
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_files_that_explain_ppo_hold_the_answer(question: str) -> None:
+def test_the_files_that_explain_ppo_answer_each_question(question: str) -> None:
     assert any(QUESTIONS[question] in (ROOT / file).read_text() for file in ppo_files())
 
 
@@ -121,11 +121,11 @@ def test_a_class_and_its_bases_have_at_most_300_lines(house: House) -> None:
     assert {name for name, each in alone.items() if each.lines_with_bases > MOST_LINES} == set()
 
 
-def test_a_class_of_a_family_has_at_most_300_lines_by_itself(house: House) -> None:
+def test_every_class_has_at_most_300_lines_without_its_bases(house: House) -> None:
     assert {name for name, each in house.classes.items() if each.lines > MOST_LINES} == set()
 
 
-def test_a_behavior_policy_acts_and_leaves_the_rest_to_its_parts(house: House) -> None:
+def test_behavior_policy_has_few_lines_and_few_public_methods(house: House) -> None:
     assert house.classes["rlrun.engine.policy.behavior.BehaviorPolicy"].lines_with_bases <= MOST_LINES_OF_A_BEHAVIOR
     public = [name for name in vars(BehaviorPolicy) if not name.startswith("_")]
     assert len(public) <= MOST_METHODS_OF_A_BEHAVIOR
@@ -138,7 +138,7 @@ SHARED = {
 """Names shared by several public classes, each with the reason why another word would add nothing."""
 
 
-def test_public_classes_have_names_of_their_own(house: House) -> None:
+def test_public_class_names_are_unique_except_for_listed_ones(house: House) -> None:
     names = Counter(name.rpartition(".")[2] for name in house.classes)
     shared = {name for name, number in names.items() if number > 1 and not name.startswith("_")}
     assert shared == set(SHARED)
@@ -170,7 +170,7 @@ def layers() -> dict[str, list[set[str]]]:
     }
 
 
-def test_what_a_table_names_is_below_the_table_as_what_a_file_imports_is(house: House) -> None:
+def test_modules_name_only_modules_in_their_own_or_lower_layers(house: House) -> None:
     upwards = set()
     for package, own in layers().items():
         height = {name: number for number, layer in enumerate(own) for name in layer}

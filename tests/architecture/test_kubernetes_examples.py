@@ -115,7 +115,7 @@ def by_name(path: Path) -> str:
     return path.stem
 
 
-def test_there_are_a_job_and_a_cluster() -> None:
+def test_examples_contain_one_raycluster_and_one_rayjob() -> None:
     assert [path.name for path in MANIFESTS] == ["raycluster.yaml", "rayjob.yaml"]
 
 
@@ -132,14 +132,14 @@ def test_field_in_the_wrong_place_is_found() -> None:
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=by_name)
-def test_specs_of_a_manifest_are_valid_and_have_a_storage(manifest: Path, tmp_path: Path) -> None:
+def test_manifest_specs_are_valid_and_set_storage_and_restarts(manifest: Path, tmp_path: Path) -> None:
     experiments = load_experiments(sorted(specs(manifest, tmp_path).iterdir()))
     assert [experiment.storage for experiment in experiments] == ["s3://my-bucket/runs?region=eu-central-1"]
     assert all(experiment.failure.max_restarts > 0 for experiment in experiments)
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=by_name)
-def test_command_of_a_job_continues_its_run_on_the_cluster(manifest: Path, tmp_path: Path) -> None:
+def test_job_entrypoint_is_valid_and_resumes_on_its_cluster(manifest: Path, tmp_path: Path) -> None:
     specs(manifest, tmp_path)
     (job,) = resources(manifest, "RayJob")
     program, *words = shlex.split(job["spec"]["entrypoint"].replace(SPECS, str(tmp_path)))
@@ -151,9 +151,7 @@ def test_command_of_a_job_continues_its_run_on_the_cluster(manifest: Path, tmp_p
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=by_name)
-def test_trials_of_a_manifest_fit_a_worker_and_the_head_has_what_the_driver_needs(
-    manifest: Path, tmp_path: Path
-) -> None:
+def test_trials_fit_a_worker_pod_and_only_the_head_gets_specs_and_credentials(manifest: Path, tmp_path: Path) -> None:
     (cluster,) = clusters(manifest)
     head = cluster["headGroupSpec"]["template"]["spec"]
     (container,) = head["containers"]
@@ -172,7 +170,7 @@ def test_trials_of_a_manifest_fit_a_worker_and_the_head_has_what_the_driver_need
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=by_name)
-def test_clusters_ask_for_a_token_and_have_the_pinned_version_of_ray(manifest: Path) -> None:
+def test_clusters_require_a_token_and_use_the_pinned_ray_version(manifest: Path) -> None:
     pinned = re.search(r"^ray==(.*)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert pinned is not None
     for cluster in clusters(manifest):

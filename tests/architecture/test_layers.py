@@ -50,7 +50,7 @@ def test_everything_has_a_layer(contract: str) -> None:
     assert own["exhaustive"] is True
 
 
-def test_what_is_found_by_name_is_imported_by_no_district_but_the_commands() -> None:
+def test_only_the_commands_import_the_districts_that_are_loaded_by_name() -> None:
     contract = contracts()["plugins"]
     assert {name.removeprefix("rlrun.") for name in contract["forbidden_modules"]} == BY_NAME
     assert {name.removeprefix("rlrun.") for name in contract["source_modules"]} == {
@@ -58,7 +58,7 @@ def test_what_is_found_by_name_is_imported_by_no_district_but_the_commands() -> 
     } - BY_NAME - {"cli"}
 
 
-def test_the_picture_shows_the_package_as_it_is() -> None:
+def test_the_districts_picture_is_up_to_date() -> None:
     assert PICTURE.read_text() == picture(), "python -m scripts.districts"
 
 
@@ -69,7 +69,7 @@ def test_the_table_of_districts_names_every_folder() -> None:
     assert {name for name in folders | rooms if f"`{name}/`" not in table} == set()
 
 
-def test_no_import_is_excused() -> None:
+def test_import_contracts_have_no_exceptions() -> None:
     for contract in contracts().values():
         assert "ignore_imports" not in contract
         assert "allow_indirect_imports" not in contract

@@ -70,7 +70,7 @@ def after_looks() -> Packages:
 
 
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
-def test_commands_that_only_look_import_neither_torch_nor_ray(words: list[str], after_looks: Packages) -> None:
+def test_read_only_commands_import_neither_torch_nor_ray(words: list[str], after_looks: Packages) -> None:
     assert after_looks[" ".join(words)] & HEAVY == set()
 
 
@@ -95,7 +95,7 @@ def after_looks_at_runs(tmp_path_factory: pytest.TempPathFactory) -> Packages:
 
 
 @pytest.mark.parametrize("words", LOOKS_AT_RUNS, ids=" ".join)
-def test_commands_that_look_at_runs_import_neither_torch_nor_ray(
+def test_read_only_commands_on_runs_import_neither_torch_nor_ray(
     words: list[str], after_looks_at_runs: Packages
 ) -> None:
     assert after_looks_at_runs[" ".join(words)] & HEAVY == set()

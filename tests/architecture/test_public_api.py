@@ -26,30 +26,30 @@ ALGORITHMS = {algorithm_class(name).__name__ for name in BUILT_IN}
 NAMES = {"Algorithm", "Experiment", "RlrunError", "Training", "TrialResult", "load_experiments", "resume", "run"}
 
 
-def test_the_public_names_are_these_and_a_class_for_each_algorithm() -> None:
+def test_rlrun_exports_its_public_names_and_one_class_per_algorithm() -> None:
     assert set(dir(rlrun)) >= NAMES | ALGORITHMS
     assert len(ALGORITHMS) == len(BUILT_IN)
 
 
-def test_the_class_of_an_algorithm_is_its_plugin() -> None:
+def test_exported_algorithm_classes_are_the_plugin_classes() -> None:
     assert rlrun.PPO is rlrun.algorithms.ppo.PPO
     found = {getattr(rlrun, algorithm_class(name).__name__).name() for name in BUILT_IN}
     assert found == set(BUILT_IN)
 
 
-def test_every_public_name_is_there_and_says_what_it_is() -> None:
+def test_every_public_name_exists_and_has_a_docstring() -> None:
     for name in NAMES | ALGORITHMS:
         found = getattr(rlrun, name)
         assert found.__name__ == name
         assert inspect.getdoc(found), name
 
 
-def test_a_name_that_does_not_exist_is_an_attribute_error(wording) -> None:
+def test_accessing_an_unknown_name_raises_attribute_error(wording) -> None:
     with wording.raised(AttributeError, "rlrun", "train"):
         rlrun.train  # noqa: B018 (the access is the test)
 
 
-def test_importing_rlrun_imports_none_of_its_rooms() -> None:
+def test_importing_rlrun_imports_no_submodules() -> None:
     script = (
         "import json, sys, rlrun; print(json.dumps(sorted(name for name in sys.modules if name.startswith('rlrun'))))"
     )
@@ -57,27 +57,27 @@ def test_importing_rlrun_imports_none_of_its_rooms() -> None:
     assert json.loads(done.stdout) == ["rlrun"]
 
 
-def test_the_stubs_of_lazy_names_are_what_the_script_writes_from_their_tables() -> None:
+def test_stubs_of_lazy_names_are_up_to_date() -> None:
     for path, module in LAZY.items():
         assert path.read_text() == stub_of_names(module), "run `python -m scripts.stubs`"
 
 
-def test_the_stub_of_the_package_is_what_the_script_writes_from_the_settings() -> None:
+def test_the_package_stub_is_up_to_date_and_lists_every_algorithm_class() -> None:
     assert STUB.read_text() == stub(), "run `python -m scripts.stubs`"
     named = {node.name for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)}
     assert named == set(rlrun._algorithms())
 
 
-def test_the_catalog_is_what_the_script_writes_from_the_algorithms() -> None:
+def test_the_algorithm_catalog_is_up_to_date() -> None:
     assert CATALOG.read_text() == catalog(), "run `python -m scripts.stubs`"
 
 
-def test_packages_hold_what_type_checkers_read() -> None:
+def test_package_data_includes_py_typed_and_the_stubs() -> None:
     packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["rlrun"]
     assert {"py.typed", "*.pyi", "toys/*.pyi"} <= set(packaged)
 
 
-def test_every_name_of_plugins_stands_once_in_the_table_and_is_defined_where_it_says() -> None:
+def test_plugin_names_are_listed_once_with_the_module_that_defines_them() -> None:
     for public in (rlrun.plugin, rlrun.toys):
         listed = " ".join(public._NAMES.values()).split()
         assert sorted(listed) == dir(public)
@@ -96,7 +96,7 @@ def test_plugins_can_derive_from_every_built_in_algorithm_and_its_settings() -> 
         assert getattr(rlrun.plugin, written.__name__) is written
 
 
-def test_a_name_that_is_not_for_plugins_is_an_attribute_error(wording) -> None:
+def test_accessing_a_non_public_plugin_name_raises_attribute_error(wording) -> None:
     with wording.raised(AttributeError, "rlrun.plugin", "LocalLearner"):
         rlrun.plugin.LocalLearner  # noqa: B018 (the access is the test)
 
@@ -137,14 +137,14 @@ def names_in(folders: tuple[str, ...], endings: tuple[str, ...]) -> set[str]:
     return {name for path in files for name in NAMED.findall(path.read_text())}
 
 
-def test_specs_documents_and_messages_name_what_ships_by_its_public_name() -> None:
+def test_specs_and_docs_refer_to_shipped_objects_by_their_public_names() -> None:
     named = names_in(("configs", "docs", "examples"), (".yaml", ".md", ".py", ".json"))
     named |= names_in(("rlrun/engine", "rlrun/bridges"), (".yaml",))
     assert len(named) > 60
     assert sorted(name for name in named if name.partition(":")[0] not in PUBLIC) == []
 
 
-def test_every_object_that_the_package_or_a_spec_names_exists() -> None:
+def test_every_import_path_in_the_package_specs_and_docs_exists() -> None:
     folders = ("configs", "docs", "examples", "rlrun", "benchmarks")
     named = names_in(folders, (".yaml", ".md", ".py", ".pyi", ".json", ".ipynb", ".html"))
     named |= {name for page in ROOT.glob("*.md") for name in NAMED.findall(page.read_text())}
@@ -152,7 +152,7 @@ def test_every_object_that_the_package_or_a_spec_names_exists() -> None:
         load_internal(name)
 
 
-def test_every_object_of_the_examples_that_is_named_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_object_named_in_examples_and_docs_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     pages = ("extending.md", "hooks.md", "replay.md", "running.md")
     texts = [path.read_text() for path in (ROOT / "examples").rglob("*") if path.suffix in (".py", ".yaml", ".md")]

@@ -48,7 +48,7 @@ def test_trials_are_the_same_after_a_round_trip(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=relative)
-def test_config_is_named_by_its_algorithm_and_begins_with_what_it_is(path: Path) -> None:
+def test_config_file_is_named_after_its_algorithm_and_starts_with_a_comment(path: Path) -> None:
     *_, experiment = experiments_of(path)  # the last of its stages
     if path.parent.name == "worlds":  # file names start with the world
         assert [name for name in experiment.algorithms if f"_{name}" not in path.stem] == []
@@ -58,7 +58,7 @@ def test_config_is_named_by_its_algorithm_and_begins_with_what_it_is(path: Path)
     assert path.read_text().startswith("# ")
 
 
-def test_shipped_configs_are_those_of_the_checkout_and_of_an_installed_package() -> None:
+def test_shipped_configs_are_the_same_in_the_checkout_and_an_installed_package() -> None:
     assert shipped_configs() == CONFIGS
     installed = sorted((ROOT / "rlrun" / "configs").glob("*/*.yaml"))
     assert [path.resolve() for path in installed] == CONFIGS

@@ -118,7 +118,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(7200)
-def test_a_command_on_a_damaged_run_answers_in_words(
+def test_commands_on_damaged_runs_report_errors_without_a_traceback(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

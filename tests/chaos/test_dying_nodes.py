@@ -44,7 +44,7 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 @pytest.mark.chaos
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_population_whose_nodes_die_ends_as_if_nothing_had_happened(
+def test_a_population_whose_nodes_die_matches_an_undisturbed_one(
     seed: int, calm: RunDirectory, nodes: Nodes, tmp_path: Path
 ) -> None:
     chance = random.Random(f"nodes {seed}")
@@ -71,9 +71,7 @@ def test_a_population_whose_nodes_die_ends_as_if_nothing_had_happened(
 
 @pytest.mark.chaos
 @pytest.mark.timeout(1200)
-def test_a_driver_whose_own_node_loses_its_raylet_prints_the_command_that_continues(
-    nodes: Nodes, tmp_path: Path
-) -> None:
+def test_a_driver_whose_raylet_is_killed_prints_the_resume_command(nodes: Nodes, tmp_path: Path) -> None:
     command = ["train", str(SPEC), "--address", nodes.address, "--runs-dir", "runs"]
     with driving(command, tmp_path) as driver:
         while driver.poll() is None and not list(tmp_path.glob(f"runs/*/*/{RESULT_FILE}")):

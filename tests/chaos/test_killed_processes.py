@@ -12,7 +12,7 @@ import pytest
 KILLS = int(os.environ.get("CHAOS_KILLS", "12"))
 
 
-def test_every_kind_of_process_is_also_killed_during_a_checkpoint_write_and_during_a_recovery() -> None:
+def test_the_plan_kills_each_kind_of_process_once_in_a_checkpoint_write_and_once_in_recovery() -> None:
     kills = [kill for attempt in kill_lab.plan(100, seed=0) for kill in attempt.kills]
     drawn = Counter((kill.kind, kill.moment) for kill in kills)
     assert {kind for kind, _ in drawn} == {kind for kinds in kill_lab.KINDS.values() for kind in kinds}

@@ -41,7 +41,7 @@ def learner_metrics(row: dict[str, Any]) -> dict[str, float]:
     return {key: value for key, value in row.items() if key.startswith("learner/") and isinstance(value, float)}
 
 
-def test_staged_batches_are_equal_however_many_are_under_way() -> None:
+def test_staged_batches_arrive_unchanged_with_several_copies_in_flight() -> None:
     staging = Staging(torch.device("cuda"))
     rng = np.random.default_rng(0)
     batches = [
@@ -86,7 +86,7 @@ def looks_at_numbers(training: Training) -> None:
     object.__setattr__(objective, "loss", looking)
 
 
-def test_a_loss_that_looks_at_numbers_is_computed_operation_by_operation() -> None:
+def test_a_loss_that_reads_tensor_values_falls_back_to_eager_execution() -> None:
     results, told = [], []
     for compiles in (False, "auto"):
         with seeded_training("ppo", announce=told.append, **EPOCHS, num_gpus=1, compile=compiles) as training:
@@ -96,7 +96,7 @@ def test_a_loss_that_looks_at_numbers_is_computed_operation_by_operation() -> No
     assert sum("CUDA graph" in str(message) for message in told) == 1
 
 
-def test_bfloat16_agrees_with_float32_to_some_percent() -> None:
+def test_bfloat16_agrees_with_float32_within_10_percent() -> None:
     rows = []
     for precision in ("float32", "bfloat16"):
         with seeded_training("ppo", **EPOCHS, num_gpus=1, compile=False, precision=precision) as training:
@@ -106,7 +106,7 @@ def test_bfloat16_agrees_with_float32_to_some_percent() -> None:
 
 
 @pytest.mark.parametrize("num_learners", [1, 2])
-def test_learners_in_processes_learn_what_one_in_the_trial_does(num_learners: int) -> None:
+def test_learners_in_separate_processes_match_the_one_in_the_trials_process(num_learners: int) -> None:
     """One learner has the whole GPU and NCCL; two share it and use gloo."""
     rows = []
     for place in ({}, {"num_learners": num_learners}):
@@ -118,7 +118,9 @@ def test_learners_in_processes_learn_what_one_in_the_trial_does(num_learners: in
 
 @pytest.mark.parametrize("compiles", [False, "auto"])
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
-def test_a_resumed_training_goes_on_with_the_same_numbers(algorithm: str, compiles: bool | str, tmp_path: Path) -> None:
+def test_a_resumed_training_continues_with_the_same_results(
+    algorithm: str, compiles: bool | str, tmp_path: Path
+) -> None:
     config = {"ppo": EPOCHS, "dqn": OFF_POLICY}[algorithm]
     with seeded_training(algorithm, **config, num_gpus=1, compile=compiles) as training:
         training.step()

@@ -52,7 +52,7 @@ def graphs_of(made: Training) -> Any:
 
 
 @pytest.mark.parametrize(("env", "settings"), SETTINGS.values(), ids=SETTINGS)
-def test_steps_as_graphs_have_the_bits_of_eager_ones(env: str, settings: dict[str, Any]) -> None:
+def test_graph_captured_steps_equal_eager_steps_bit_for_bit(env: str, settings: dict[str, Any]) -> None:
     told: list[str] = []
     rows, weights = list[Any](), list[Any]()
     for compiles in (False, "auto"):

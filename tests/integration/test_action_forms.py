@@ -106,7 +106,9 @@ RUNS = {
 
 
 @pytest.mark.parametrize(("algorithm", "env", "config"), RUNS.values(), ids=RUNS)
-def test_algorithms_learn_from_such_actions(algorithm: Any, env: str, config: Any) -> None:
+def test_algorithms_train_with_autoregressive_and_feature_described_actions(
+    algorithm: Any, env: str, config: Any
+) -> None:
     with Training(env, algorithm(**config), seed=1) as learning:
         results = [learning.step() for _ in range(2)]
         evaluated = [learning.evaluate(3, actions=actions) for actions in ACTION_KINDS]
@@ -116,14 +118,14 @@ def test_algorithms_learn_from_such_actions(algorithm: Any, env: str, config: An
     assert np.isfinite([each.returns for each in evaluated]).all()
 
 
-def test_ppo_finds_the_fitting_action_wherever_it_stands_in_the_list() -> None:
+def test_ppo_finds_the_right_action_at_any_position_in_the_list() -> None:
     with Training(WARES, PPO(**PPO_LEARNS, model=EMBEDDED), seed=1) as learning:
         while learning.step()["env_steps"] < 1_500:
             pass
         assert learning.evaluate(20).mean > 8.5  # a random allowed action is right in a third of the steps
 
 
-def test_pairs_that_must_be_equal_and_change_are_learned_in_order_only() -> None:
+def test_changing_pairs_that_must_match_are_learned_only_autoregressively() -> None:
     config = {**PPO_LEARNS, "gamma": 0.9, "entropy_coeff": 0.1}
     found = {}
     for autoregressive in (False, True):

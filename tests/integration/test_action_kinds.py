@@ -74,7 +74,7 @@ def probability_of_right(checkpoint: Path) -> float:
     return float(np.exp(log_softmax(outputs))[0, 1])
 
 
-def test_both_kinds_return_what_the_corridor_says_and_the_chosen_one_counts(runs: Path) -> None:
+def test_both_kinds_match_the_analytic_returns_and_the_chosen_kind_sets_the_score(runs: Path) -> None:
     for actions, other, sign in (("greedy", "sampled", 1.0), ("sampled", "greedy", -1.0)):
         before, row = rows_of(runs / actions)
         own, compared = "evaluation/", f"evaluation/{other}/"
@@ -93,7 +93,7 @@ def test_both_kinds_return_what_the_corridor_says_and_the_chosen_one_counts(runs
         assert (trial.judged_by, trial.best_score) == (f"{own}episode_return_mean", row[f"{own}episode_return_mean"])
 
 
-def test_the_end_of_a_run_evaluations_and_reports_say_that_both_kinds_differ(tmp_path: Path, runs: Path) -> None:
+def test_run_summaries_evaluations_and_reports_say_when_both_kinds_differ(tmp_path: Path, runs: Path) -> None:
     row = rows_of(runs / "greedy")[-1]
     sampled = f"{row['evaluation/sampled/episode_return_mean']:.4g}"
     line = (
@@ -114,7 +114,7 @@ def test_the_end_of_a_run_evaluations_and_reports_say_that_both_kinds_differ(tmp
     assert found[0]["name"] == "greedy loops"  # greedy actions walk back and forth between cells that look alike
 
 
-def test_kinds_whose_intervals_overlap_are_nothing_to_speak_of(tmp_path: Path) -> None:
+def test_nothing_is_reported_if_the_intervals_of_both_kinds_overlap(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(json.dumps({"lots": {**entry("greedy"), "env": "tests.aliased_corridor:Lottery"}}))
     assert "actions return" not in rlrun("train", "-f", spec, "--runs-dir", tmp_path, "-q").stdout
@@ -123,7 +123,7 @@ def test_kinds_whose_intervals_overlap_are_nothing_to_speak_of(tmp_path: Path) -
     assert "greedy and sampled actions differ" not in [one["name"] for one in data["findings"]]
 
 
-def test_the_other_kind_plays_a_quarter_of_the_same_episodes_and_at_least_five() -> None:
+def test_the_other_kind_replays_a_quarter_of_the_episodes_but_at_least_five() -> None:
     with Training("tests.aliased_corridor:Lottery", PPO(**SMALL)) as training:
         for episodes, played in ((40, 10), (22, 6), (8, 5), (3, 5)):
             returns = training.evaluate(episodes, seed=3).returns
@@ -145,7 +145,7 @@ def test_evaluations_with_both_kinds_are_resumed_exactly(tmp_path: Path) -> None
     assert found[-1]["evaluation/sampled/episode_return_mean"] is not None
 
 
-def test_what_acts_by_a_checkpoint_takes_the_kind_it_was_judged_by(tmp_path: Path, runs: Path, wording) -> None:
+def test_commands_act_with_the_kind_of_actions_stored_in_the_checkpoint(tmp_path: Path, runs: Path, wording) -> None:
     saved = checkpoint_of(runs / "sampled")
     assert read_checkpoint(saved).manifest["actions"] == "sampled"
     words = ("evaluate", saved, "--runs-dir", runs, "--episodes", 40, "--json")
@@ -170,7 +170,7 @@ def test_what_acts_by_a_checkpoint_takes_the_kind_it_was_judged_by(tmp_path: Pat
     assert read_checkpoint(again).manifest["actions"] == "sampled"
 
 
-def test_a_checkpoint_with_another_kind_of_actions_is_refused(runs: Path, wording) -> None:
+def test_a_checkpoint_with_an_unknown_kind_of_actions_is_refused(runs: Path, wording) -> None:
     content = read_checkpoint(checkpoint_of(runs / "greedy"))
     altered = Content({**content.manifest, "actions": "noisy"}, content.spec, content.tensors, content.state)
     with wording.raised(CheckpointError, "noisy"):
@@ -199,7 +199,7 @@ def test_policies_that_sample_discrete_actions_with_learned_probabilities_are_co
         assert training.acting.other_kind("sampled") == ("greedy" if compared else None)
 
 
-def test_nothing_is_judged_by_the_other_kind() -> None:
+def test_a_metric_of_the_other_kind_cannot_be_a_stop_target() -> None:
     spec = {**entry("greedy"), "stop": {"evaluation/sampled/episode_return_mean": 9}}
     said = (
         "'evaluation/sampled/episode_return_mean' cannot be a target: set evaluation.actions: sampled, and "

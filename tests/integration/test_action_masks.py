@@ -38,9 +38,7 @@ LEARNS = {
 
 
 @pytest.mark.parametrize(("algorithm", "config"), LEARNS.values(), ids=LEARNS)
-def test_four_thousand_env_steps_without_a_forbidden_action_lead_to_the_shortest_way(
-    algorithm: Any, config: Any
-) -> None:
+def test_algorithms_find_the_shortest_path_in_4000_steps_without_forbidden_actions(algorithm: Any, config: Any) -> None:
     with Training(GRID, algorithm(**config), seed=1) as learning:
         while learning.step()["env_steps"] < 4_000:
             pass
@@ -164,14 +162,14 @@ class Locks(gymnasium.Env):
         return {"action_mask": self.mask, "elapsed": elapsed, "copy": {"of_the_mask": self.mask}}
 
 
-def test_ppo_learns_under_masks_of_several_choices_beside_other_observations() -> None:
+def test_ppo_learns_with_masks_for_several_action_parts_and_other_observations() -> None:
     with Training(f"{__name__}:Locks", PPO(**PPO_LEARNS), seed=1) as learning:
         while learning.step()["env_steps"] < 3_500:
             pass
         assert learning.evaluate(20).mean > 18.5  # the best return is 20; random allowed actions return about 12
 
 
-def test_act_takes_what_the_env_shows_and_returns_an_allowed_action() -> None:
+def test_act_takes_an_env_observation_and_returns_an_allowed_action() -> None:
     with Training(MATCH, DQN(**Q), seed=1) as learning:
         mask = np.zeros(12, np.int8)
         for allowed in range(12):

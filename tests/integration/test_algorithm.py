@@ -40,7 +40,7 @@ ENVS = {
 
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
-def test_a_restored_algorithm_goes_on_bit_for_bit(env, tmp_path):
+def test_a_restored_training_continues_bit_for_bit(env, tmp_path):
     config = {**SMALL, "normalize_observations": True, "normalize_rewards": True, "lr": [[0, 1e-3], [500, 0.0]]}
     with Training(env, PPO(**config), seed=4) as training:
         train(training, 3)
@@ -53,7 +53,7 @@ def test_a_restored_algorithm_goes_on_bit_for_bit(env, tmp_path):
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), weights)
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_one_others():
+def test_equal_seeds_give_equal_results_and_different_seeds_differ():
     runs = []
     for seed in (1, 1, 2):
         with Training("CartPole-v1", PPO(**SMALL), seed=seed) as training:
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_names_code_is_refused_unless_trusted(tmp_path):
         Training.restore(tmp_path / "evil")
 
 
-def test_a_function_that_imports_what_it_is_told_to_is_refused_as_an_env(tmp_path):
+def test_a_checkpoint_whose_env_is_an_importing_function_is_refused(tmp_path):
     env = {"id": "rlrun.engine.envs.env_ids:find_spec", "kwargs": {"env_id": "this:Id-v0"}}
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         content = training.content(
@@ -134,7 +134,7 @@ def test_a_function_that_imports_what_it_is_told_to_is_refused_as_an_env(tmp_pat
     assert "this" not in sys.modules
 
 
-def test_a_truncated_checkpoint_is_named(tmp_path):
+def test_loading_a_truncated_checkpoint_names_the_damaged_file(tmp_path):
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         training.save(tmp_path / "checkpoint")
     weights = tmp_path / "checkpoint" / "policies" / "default.safetensors"
@@ -143,7 +143,7 @@ def test_a_truncated_checkpoint_is_named(tmp_path):
         Training.restore(tmp_path / "checkpoint")
 
 
-def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monkeypatch, wording):
+def test_resuming_a_compiled_run_without_a_compiler_is_refused_unless_eager(tmp_path, monkeypatch, wording):
     half = {**SMALL, "precision": "bfloat16"}
     with Training("CartPole-v1", PPO(**half)) as training:
         training.step()
@@ -165,7 +165,7 @@ def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monk
         demanding.step()
 
 
-def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
+def test_values_reach_the_infinite_horizon_return_if_episodes_only_truncate():
     """A reward of 1 forever: V = 1 / (1 - gamma), which can only be learned by bootstrapping from truncated ends."""
     world = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 10}}
     config = {
@@ -196,7 +196,7 @@ def test_evaluation_in_an_env_that_does_not_fit_is_explained():
             training.evaluate(2, env=EnvConfig(id="Acrobot-v1"))
 
 
-def test_acting_follows_learning_and_loading(tmp_path):
+def test_acting_uses_the_latest_learned_or_loaded_weights(tmp_path):
     observation = np.array([0.1, 0.0, -0.1, 0.0], np.float32)
     with Training("CartPole-v1", PPO(**SMALL, lr=0.1), seed=1) as training:
         training.save(tmp_path / "first")
@@ -211,7 +211,7 @@ def test_acting_follows_learning_and_loading(tmp_path):
         np.testing.assert_array_equal(behavior.outputs(observation[None]), outputs[0])
 
 
-def test_a_closed_algorithm_starts_anew():
+def test_a_closed_training_starts_from_scratch():
     training = Training("CartPole-v1", PPO(**SMALL), seed=1)
     expected = train(training, 2)
     training.close()
@@ -229,7 +229,7 @@ def test_a_closed_algorithm_starts_anew():
     ],
     ids=str,
 )
-def test_a_whole_checkpoint_with_a_senseless_spec_is_refused_in_one_line(change, message, tmp_path):
+def test_an_intact_checkpoint_with_an_invalid_spec_is_refused_with_the_reason(change, message, tmp_path):
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         spec = {
             "algorithm": "ppo",
@@ -243,7 +243,7 @@ def test_a_whole_checkpoint_with_a_senseless_spec_is_refused_in_one_line(change,
         Training.restore(tmp_path / "odd")
 
 
-def test_training_goes_on_by_a_clock_that_stands_still_and_has_no_speed(monkeypatch):
+def test_training_works_with_a_stopped_clock_and_reports_no_speed(monkeypatch):
     now = time.perf_counter()
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     with Training("CartPole-v1", PPO(**SMALL), seed=4) as training:

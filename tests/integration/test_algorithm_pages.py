@@ -24,12 +24,12 @@ def index() -> dict[str, Path]:
     return {name: DOCS / page for name, page in rows}
 
 
-def test_the_index_leads_to_a_page_of_each_algorithm_and_to_no_other() -> None:
+def test_the_index_links_to_exactly_the_algorithm_pages() -> None:
     assert sorted(index()) == sorted(BUILT_IN)
     assert sorted(set(index().values())) == PAGES
 
 
-def test_the_table_of_all_algorithms_is_the_present_one() -> None:
+def test_the_table_of_algorithms_is_up_to_date() -> None:
     assert INDEX.read_text() == index_text(), "run `python -m scripts.docs_site pages`"
 
 
@@ -47,7 +47,7 @@ def test_the_title_of_an_algorithms_page_names_it() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_figures_that_a_page_quotes_are_those_of_the_results(page: Path) -> None:
+def test_scores_quoted_on_a_page_match_the_results_page(page: Path) -> None:
     results: dict[str, list[str]] = {}
     rows = re.compile(r"^\| `(configs/\S+)`.*? \| .*? \| (\S+) \[", re.MULTILINE)
     for spec, figure in rows.findall((DOCS / "results.md").read_text()):
@@ -65,7 +65,7 @@ def test_functions_that_a_page_links_to_are_in_their_files(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_settings_of_a_page_exist_and_have_the_defaults_that_it_says(page: Path) -> None:
+def test_settings_listed_on_a_page_exist_with_the_stated_defaults(page: Path) -> None:
     configs = [algorithm_class(name).Config().to_data() for name, own in index().items() if own == page]
     said = 0
     for name, default in defaults_in_pseudo_code(page.read_text()):

@@ -55,7 +55,7 @@ def fragments_made(workers: WorkerSet) -> list[int]:
     return [state["worker"]["fragment"] for state in workers.state()["workers"]]
 
 
-def test_no_more_than_the_requests_in_flight_are_made_however_slowly_the_driver_pulls(
+def test_workers_make_at_most_in_flight_fragments_if_the_driver_pulls_slowly(
     make_set: MakeSet,
 ) -> None:
     workers = make_set(2)
@@ -69,7 +69,7 @@ def test_no_more_than_the_requests_in_flight_are_made_however_slowly_the_driver_
     assert fragments_made(workers) == [3 + taken[worker] - (worker == last) for worker in (1, 2)]
 
 
-def test_a_fragment_that_is_here_when_its_worker_dies_is_not_made_again(make_set: MakeSet) -> None:
+def test_a_fragment_that_arrived_before_its_worker_died_is_not_repeated(make_set: MakeSet) -> None:
     workers = make_set(1, acts={(1, 1): "die"})
     workers.started.request(1)
     workers.started.request(1)
@@ -101,7 +101,7 @@ def test_two_asynchronous_sources_run_side_by_side_at_their_own_speed(make_set: 
     assert item == (1, 1)
 
 
-def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set: MakeSet) -> None:
+def test_waiting_fragments_are_delivered_first_after_a_restore_and_counted_once(make_set: MakeSet) -> None:
     workers = make_set(2)
     flow = rollouts(workers, in_flight=2)
     taken: list[tuple[int, int]] = []
@@ -126,7 +126,7 @@ def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set:
         assert made - state["worker"]["fragment"] <= 2 + pulled_of_it
 
 
-def test_fragments_left_on_their_workers_are_saved_themselves(
+def test_state_contains_the_data_of_fragments_left_on_workers(
     make_set: MakeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy_workers, "LEAVE_ON_WORKER", f"{__name__}:LEAVE_ALL")

@@ -47,13 +47,13 @@ def test_a_spec_that_comes_with_rlrun_is_found_by_its_name_outside_a_checkout() 
         ("configs/frozen_lak/q_learning.yaml", "frozen_lake/q_learning"),
     ],
 )
-def test_a_misspelt_shipped_spec_is_answered_with_the_nearest(typed: str, near: str, wording) -> None:
+def test_a_misspelled_shipped_spec_suggests_the_closest_name(typed: str, near: str, wording) -> None:
     result = rlrun("train", typed, "--dry-run")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == wording(typed, near)
 
 
-def test_a_missing_file_named_like_shipped_specs_is_answered_with_all_of_them(wording) -> None:
+def test_a_missing_file_named_like_shipped_specs_lists_all_matches(wording) -> None:
     result = rlrun("train", "-f", "td3.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
     namesakes = sorted(f"{path.parent.name}/td3" for path in shipped_configs() if path.stem == "td3")
@@ -61,7 +61,7 @@ def test_a_missing_file_named_like_shipped_specs_is_answered_with_all_of_them(wo
     assert result.stderr == wording(", ".join(namesakes), "td3.yaml")
 
 
-def test_a_file_of_ones_own_goes_before_a_shipped_spec_of_that_name() -> None:
+def test_a_local_file_takes_precedence_over_a_shipped_spec_of_the_same_name() -> None:
     Path("cartpole").mkdir()
     Path("cartpole/ppo.yaml").write_text("mine: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 1}}\n")
     assert [experiment.name for experiment in load_experiments(["cartpole/ppo.yaml"])] == ["mine"]
@@ -78,7 +78,7 @@ def test_examples_lists_every_shipped_spec_and_finds_text_in_any_column() -> Non
     }
 
 
-def test_examples_lists_targets_and_not_how_they_are_judged(wording) -> None:
+def test_examples_lists_targets_without_the_evaluation_rules(wording) -> None:
     (row,) = json.loads(rlrun("examples", "dqn_rainbow", "--json").stdout)["specs"]
     assert row["must reach"] == wording("episode_return_mean", "within_env_steps", "400")
 
@@ -91,13 +91,13 @@ def test_examples_lists_targets_and_not_how_they_are_judged(wording) -> None:
         ("wandb", "loggers: [wandb]"),
     ],
 )
-def test_a_command_that_there_is_not_is_answered(command: str, answer: str) -> None:
+def test_an_unknown_command_suggests_an_alternative(command: str, answer: str) -> None:
     result = rlrun(command)
     assert result.exit_code == 2
     assert answer in result.stderr
 
 
-def test_steps_as_an_option_are_a_stop_criterion(wording) -> None:
+def test_the_unknown_option_steps_suggests_stop_env_steps(wording) -> None:
     result = rlrun("train", "cartpole/ppo", "--steps", "5000")
     assert result.exit_code == 2
     assert wording("--steps", "stop.env_steps") in result.stderr.splitlines()
@@ -117,7 +117,7 @@ def test_init_names_an_algorithm_and_an_env_as_train_does(words: list[str], word
     assert wording("--algorithm and --env") in done.stderr.splitlines()
 
 
-def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
+def test_init_writes_a_valid_spec_and_never_overwrites_a_file() -> None:
     assert rlrun("init", "--algorithm", "sac", "--env", "Acrobot-v1").exit_code == 0
     (experiment,) = load_experiments(["acrobot-v1-sac.yaml"])
     assert (experiment.name, experiment.algorithm, experiment.env.id) == ("acrobot-v1-sac", "sac", "Acrobot-v1")
@@ -131,7 +131,7 @@ def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
     ("env", "algorithm"),
     [("mpe2.simple_spread_v3", "ppo"), ("rlrun.toys:CartPoles", "dqn"), ("Acrobot-v1", "es")],
 )
-def test_init_writes_a_spec_that_can_start_for_whatever_env_check_takes(env: str, algorithm: str) -> None:
+def test_init_writes_a_trainable_spec_for_every_kind_of_env(env: str, algorithm: str) -> None:
     assert rlrun("init", "--algorithm", algorithm, "--env", env).exit_code == 0
     (file,) = Path().glob("*.yaml")
     (experiment,) = load_experiments([file])
@@ -147,7 +147,7 @@ def test_init_writes_a_spec_that_can_start_for_whatever_env_check_takes(env: str
         ("mpe2.simple_spread_v3", "es", ""),
     ],
 )
-def test_init_refuses_what_cannot_learn_in_an_env(env: str, algorithm: str, reason: str) -> None:
+def test_init_refuses_an_algorithm_that_cannot_learn_in_the_env(env: str, algorithm: str, reason: str) -> None:
     result = rlrun("init", "--algorithm", algorithm, "--env", env)
     assert (result.exit_code, result.stdout) == (2, "")
     assert reason in result.stderr
@@ -155,7 +155,7 @@ def test_init_refuses_what_cannot_learn_in_an_env(env: str, algorithm: str, reas
 
 
 @pytest.mark.parametrize("algorithm", ["marwil", "rlpd"])
-def test_init_writes_a_spec_of_learning_from_data_and_validate_asks_for_the_data(algorithm: str, wording) -> None:
+def test_init_writes_an_offline_spec_and_validate_asks_for_the_data(algorithm: str, wording) -> None:
     env = "Acrobot-v1" if algorithm == "marwil" else "Pendulum-v1"
     assert rlrun("init", "--algorithm", algorithm, "--env", env).exit_code == 0
     (file,) = Path().glob("*.yaml")
@@ -165,12 +165,12 @@ def test_init_writes_a_spec_of_learning_from_data_and_validate_asks_for_the_data
     assert result.output == wording("config.input")
 
 
-def test_what_init_suggests_to_expect_is_no_number_of_another_env() -> None:
+def test_init_leaves_a_placeholder_for_an_unknown_expected_return() -> None:
     assert rlrun("init", "--algorithm", "ppo", "--env", "FrozenLake-v1").exit_code == 0
     assert "expect: {episode_return_mean: GOAL}" in Path("frozenlake-v1-ppo.yaml").read_text()
 
 
-def test_init_writes_what_an_algorithm_needs_and_validate_asks_for_it(wording) -> None:
+def test_init_writes_the_required_settings_and_validate_asks_for_their_values(wording) -> None:
     assert rlrun("init", "--algorithm", "r2d3", "--env", "CartPole-v1").exit_code == 0
     lines = Path("cartpole-v1-r2d3.yaml").read_text().splitlines()
     line = lines.index("    demonstrations: null") + 1
@@ -194,7 +194,7 @@ def test_an_experiment_that_cannot_learn_in_its_env_is_named_with_its_file(as_js
         assert told.stderr.strip() == f"swing.yaml: swing: {why}"
 
 
-def test_init_writes_the_shipped_spec_where_there_is_one(wording) -> None:
+def test_init_copies_the_shipped_spec_if_there_is_one(wording) -> None:
     done = rlrun("init", "--algorithm", "ppo", "--env", "CartPole-v1")
     assert (done.exit_code, done.stderr.splitlines()[-1].rpartition(": ")[2]) == (0, wording("rlrun.schema.json"))
     for_editors = "# yaml-language-server: $schema=rlrun.schema.json\n"
@@ -222,7 +222,7 @@ def test_a_run_is_deleted_after_asking(wording) -> None:
     assert rlrun("runs", "--delete", "a", "--yes").exit_code == 2
 
 
-def test_a_run_is_not_deleted_where_nobody_answers(wording) -> None:
+def test_a_run_is_not_deleted_without_an_answer_on_stdin(wording) -> None:
     write_run("a", "TERMINATED", 1.0)
     done = rlrun("runs", "--delete", "a", stdin="")
     assert done.exit_code == 2
@@ -230,7 +230,7 @@ def test_a_run_is_not_deleted_where_nobody_answers(wording) -> None:
     assert names() == ["a"]
 
 
-def test_a_deletion_is_told_as_json() -> None:
+def test_a_deletion_is_reported_as_json() -> None:
     write_run("a", "TERMINATED", 1.0)
     for answer, words, is_deleted in (("n\n", [], False), ("", ["--yes"], True)):
         done = rlrun("runs", "--delete", "a", "--json", *words, stdin=answer)
@@ -238,7 +238,7 @@ def test_a_deletion_is_told_as_json() -> None:
         assert json.loads(done.stdout) == {"schema": 1, "name": "a", "directory": "runs/a", "deleted": is_deleted}
 
 
-def test_a_status_that_no_run_has_and_one_that_there_is_not_are_told_apart(wording) -> None:
+def test_an_unmatched_status_and_an_unknown_status_give_different_answers(wording) -> None:
     for name in ("a", "b"):
         write_run(name, "TERMINATED", 1.0)
     none = rlrun("runs", "--status", "Running")
@@ -248,7 +248,7 @@ def test_a_status_that_no_run_has_and_one_that_there_is_not_are_told_apart(wordi
     assert wrong.stderr == wording("running")
 
 
-def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: Path) -> None:
+def test_status_names_the_run_or_lists_where_it_looked_for_a_missing_one(tmp_path: Path) -> None:
     write_run("second-try", "TERMINATED", 1.0)
     assert rlrun("status", "second-try").stdout.startswith("second-try: ended")
     missing = rlrun("status", "secnd-try")

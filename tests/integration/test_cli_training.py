@@ -73,7 +73,7 @@ def test_a_dry_run_prints_the_trials_and_writes_nothing(tmp_path: Path) -> None:
     assert [(trial["name"], trial["seed"]) for trial in as_json["trials"]] == [("000-seed=5", 5)]
 
 
-def test_an_algorithm_and_an_env_are_enough(tmp_path: Path) -> None:
+def test_train_needs_only_an_algorithm_and_an_env(tmp_path: Path) -> None:
     words = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--dry-run", "--json"]
     (experiment,) = json.loads(rlrun(*words).stdout)["experiments"]
     assert experiment["trials"][0]["config"]["gamma"] == 0.98  # from the shipped config, not the default
@@ -94,14 +94,14 @@ def test_an_algorithm_and_an_env_are_enough(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )
-def test_bad_usage_of_train_is_one_message(words: list[object], message: str) -> None:
+def test_wrong_usage_of_train_prints_a_message_without_a_traceback(words: list[object], message: str) -> None:
     result = rlrun("train", *words)
     assert result.exit_code == 2, result.stderr
     assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_evaluate_runs_exactly_the_episodes_and_repeats_itself(runs_dir: Path) -> None:
+def test_evaluate_plays_the_exact_number_of_episodes_and_is_reproducible(runs_dir: Path) -> None:
     words = ["evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--episodes", 11, "--json"]
     first, second = json.loads(rlrun(*words).stdout), json.loads(rlrun(*words).stdout)
     assert first == second
@@ -122,26 +122,26 @@ def test_evaluate_runs_exactly_the_episodes_and_repeats_itself(runs_dir: Path) -
         ("MountainCar-v0", "the observations are Box("),
     ],
 )
-def test_evaluate_in_an_env_that_does_not_fit_is_one_message(runs_dir: Path, env: str, message: str) -> None:
+def test_evaluate_in_an_incompatible_env_prints_a_message(runs_dir: Path, env: str, message: str) -> None:
     result = rlrun("evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--env", env)
     assert result.exit_code == 2, result.stderr
     assert message in result.stderr
 
 
-def test_evaluate_in_another_env_that_fits_runs_there(runs_dir: Path) -> None:
+def test_evaluate_runs_in_another_compatible_env(runs_dir: Path) -> None:
     words = ["evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--episodes", 3, "--json", "--env"]
     result = json.loads(rlrun(*words, "CartPole-v0").stdout)
     assert result["max"] <= 200.0
 
 
-def test_evaluate_judges_in_the_env_that_the_spec_names_for_it(tmp_path: Path) -> None:
+def test_evaluate_uses_the_evaluation_env_of_the_spec(tmp_path: Path) -> None:
     world = "evaluation={every: 9, env: {id: CartPole-v1, max_episode_steps: 7}}"
     assert train(tmp_path, "--set", world, "--set", "stop.iteration=1").exit_code == 0
     result = rlrun("evaluate", "cartpole-ppo", "--runs-dir", tmp_path, "--episodes", 2, "--json")
     assert json.loads(result.stdout)["lengths"] == [7, 7]
 
 
-def test_record_draws_the_episodes_that_evaluate_runs(runs_dir: Path, tmp_path: Path) -> None:
+def test_record_shows_the_same_episodes_that_evaluate_plays(runs_dir: Path, tmp_path: Path) -> None:
     video = tmp_path / "pole.gif"
     words = ["record", "cartpole-ppo", "--runs-dir", runs_dir, "--episodes", 2, "-o", video]
     done = rlrun(*words)
@@ -175,7 +175,7 @@ def test_resuming_a_finished_run_changes_nothing(runs_dir: Path) -> None:
     assert json.loads(result.stdout) == json.loads((runs_dir / "printed.json").read_text())
 
 
-def test_an_env_that_raises_shows_its_own_traceback_and_ends_with_four(tmp_path: Path) -> None:
+def test_an_exception_in_an_env_shows_its_traceback_and_exits_with_code_4(tmp_path: Path) -> None:
     (tmp_path / "crumbling.py").write_text(
         "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\n"
         "class Crumbling(CartPoleEnv):\n"
@@ -192,7 +192,7 @@ def test_an_env_that_raises_shows_its_own_traceback_and_ends_with_four(tmp_path:
     assert "bug in rlrun" not in result.stderr
 
 
-def test_a_checkpoint_follows_import_paths_at_home_and_elsewhere_only_when_trusted(tmp_path: Path, wording) -> None:
+def test_checkpoints_from_elsewhere_import_custom_code_only_with_trust(tmp_path: Path, wording) -> None:
     (tmp_path / "homemade.py").write_text(
         "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\nclass Homemade(CartPoleEnv): pass\n"
     )
@@ -248,7 +248,7 @@ class Unhurried(CartPoleEnv):
 """
 
 
-def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_prints_the_resume_command_which_works(tmp_path: Path) -> None:
     (tmp_path / "unhurried.py").write_text(UNHURRIED)  # the run must not end before the signal comes
     spec = tmp_path / "unhurried.yaml"
     spec.write_text(SPEC.read_text().replace(" CartPole-v1", " {id: 'unhurried:Unhurried', max_episode_steps: 500}"))
@@ -300,7 +300,7 @@ def test_a_reader_that_closes_the_pipe_ends_a_command_quietly() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_no_missing_parts_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Running the compiler takes ten seconds, and the learner's own tests cover it.
     monkeypatch.setattr(
         "rlrun.cli.machine.TRY_COMPILATION", "from rlrun.engine.learner.executors.compilation import loaded, traced"

@@ -110,7 +110,7 @@ def disturbed(driver: subprocess.Popen[str], nodes: Nodes, run: Path, code: Path
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
+def test_a_sweep_completes_if_one_of_its_nodes_dies(
     tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = tmp_path / "code"
@@ -154,7 +154,7 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
 
 @pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
 @pytest.mark.usefixtures("running_ray")
-def test_where_one_node_cannot_use_the_kernels_the_whole_run_takes_numpy_and_says_why_once(
+def test_if_one_node_cannot_load_the_kernels_all_trials_use_numpy_and_say_why_once(
     tmp_path: Path, nodes: Nodes
 ) -> None:
     unsafe = tmp_path / "unsafe"

@@ -76,7 +76,7 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     assert trial.checkpoint is not None
 
 
-def test_two_iterations_of_dreamer_on_pictures_run_and_keep_one_of_what_it_imagines(tmp_path):
+def test_two_iterations_of_dreamer_on_images_run_and_save_a_picture(tmp_path):
     short = ["stop.iteration=2", "config.min_env_steps_per_iteration=100", "config.learning_starts=150"]
     small = ["config.minibatch_size=2", "config.replay.length=8", "config.training_intensity=0.04"]
     (trial,) = rlrun.run(

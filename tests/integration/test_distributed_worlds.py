@@ -73,9 +73,7 @@ def recurrent_ppo_beside_dqn() -> Policies:
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize("clock", ["parallel", pytest.param("per_agent", marks=pytest.mark.regress)])
-def test_workers_go_on_bit_for_bit_in_mid_episode_and_so_does_one_that_dies_in_a_fragment(
-    clock: str, tmp_path: Path
-) -> None:
+def test_workers_resume_bit_for_bit_mid_episode_and_after_a_death_in_a_fragment(clock: str, tmp_path: Path) -> None:
     with Training(foraging(clock), recurrent_ppo_beside_dqn(), seed=4) as training:
         training.step()
         training.save(tmp_path / "checkpoint")
@@ -94,7 +92,7 @@ def test_workers_go_on_bit_for_bit_in_mid_episode_and_so_does_one_that_dies_in_a
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_asynchronous_policies_go_on_side_by_side_when_a_worker_dies(tmp_path: Path) -> None:
+def test_asynchronous_policies_keep_learning_when_a_worker_dies(tmp_path: Path) -> None:
     policies = policies_of(algorithm_with(Impala, {**SMALL, "train_batch_size": 200}), algorithm_with(Apex, OFF_POLICY))
     with Training(foraging(note=tmp_path / "died"), policies, seed=1) as training:
         result = training.step()
@@ -109,7 +107,7 @@ def test_asynchronous_policies_go_on_side_by_side_when_a_worker_dies(tmp_path: P
 
 @pytest.mark.chaos
 @pytest.mark.usefixtures("running_ray")
-def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_path: Path) -> None:
+def test_a_league_on_two_workers_resumes_bit_for_bit_although_one_is_killed(tmp_path: Path) -> None:
     sampling = WorldSamplingSettings(
         num_workers=2, num_envs_per_worker=3, rollout_fragment_length=13, min_env_steps_per_iteration=100
     )
@@ -139,7 +137,7 @@ def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_pa
 
 
 @pytest.mark.regress
-def test_the_ray_of_several_policies_with_learners_of_their_own_has_room_for_all_and_ends_with_the_last() -> None:
+def test_ray_fits_the_remote_learners_of_all_policies_and_shuts_down_with_the_last() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LEARNERS],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

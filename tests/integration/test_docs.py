@@ -68,7 +68,7 @@ def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
         pytest.param("multi_agent.md", 1, marks=pytest.mark.regress),
     ],
 )
-def test_python_of_other_pages_runs_as_it_is(
+def test_standalone_python_snippets_of_other_pages_run(
     name: str, index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "poles").symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
@@ -77,7 +77,7 @@ def test_python_of_other_pages_runs_as_it_is(
     exec(compile(block, name, "exec"), {"__name__": "page"})
 
 
-def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() -> None:
+def test_python_on_the_extending_and_hooks_pages_is_copied_from_the_examples() -> None:
     examples = "".join("".join(path.read_text().split()) for path in (ROOT / "examples" / "my_lab").glob("*.py"))
     shown = blocks(EXTENDING, "python") + blocks(OF_HOOKS, "python")
     assert len(shown) > 8
@@ -117,7 +117,7 @@ class SeenPPO(PPO):
 
 
 @pytest.mark.parametrize("core", [None, "lstm"])
-def test_the_page_about_ones_own_algorithms_lists_the_columns_of_a_loss(core: str | None) -> None:
+def test_the_extending_page_lists_the_columns_that_a_loss_receives(core: str | None) -> None:
     rows = re.findall(r"^\| (`.+?`) \| `(\[S, .+?\])` \| (.*) \|$", EXTENDING.read_text(), re.MULTILINE)
     listed = {
         name: (shape, "only with a recurrent core" in content)
@@ -152,7 +152,9 @@ def test_the_spec_of_the_page_about_hooks_trains(tmp_path: Path, monkeypatch: py
     assert "time/KeepUpright_s" in row
 
 
-def test_the_page_about_data_leads_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippets_of_the_data_page_lead_from_a_log_to_a_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("expert", "swings", "poles"):
         (tmp_path / name).symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
     monkeypatch.chdir(tmp_path)
@@ -208,7 +210,7 @@ def test_the_python_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "cartpole" / "manifest.json").is_file()
 
 
-def test_the_search_of_the_page_makes_as_many_trials_as_its_comment_says(tmp_path: Path) -> None:
+def test_the_grid_on_the_search_page_has_the_stated_number_of_trials(tmp_path: Path) -> None:
     (block,) = [text for text in blocks(OF_SEARCH, "yaml") if "16 trials" in text]
     path = tmp_path / "page.yaml"
     path.write_text(block)
@@ -223,13 +225,13 @@ def test_the_page_about_search_names_every_search_space_scheduler_and_searcher()
 
 
 @pytest.mark.parametrize(("name", "trials"), [("cartpole-optuna", 80), ("cartpole-asha", 27), ("cartpole-pbt", 12)])
-def test_sweeps_of_the_page_have_as_many_trials_as_their_comments_say(name: str, trials: int) -> None:
+def test_sweeps_on_the_search_page_have_the_stated_number_of_trials(name: str, trials: int) -> None:
     (block,) = [text for text in blocks(OF_SEARCH, "yaml") if text.startswith(f"{name}:")]
     (experiment,) = parse_experiments(parse_document(block).data)
     assert experiment.num_trials == trials
 
 
-def test_rungs_of_the_page_are_where_its_comment_says() -> None:
+def test_asha_rungs_on_the_search_page_are_where_its_comment_says() -> None:
     (block,) = [text for text in blocks(OF_SEARCH, "yaml") if text.startswith("cartpole-asha:")]
     assert "rungs at 10,000 and 30,000" in block
     (experiment,) = parse_experiments(parse_document(block).data)
@@ -260,7 +262,7 @@ def headings(page: Path) -> list[str]:
     return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
 
 
-def test_the_citation_names_the_present_version_and_forms_for_issues_are_whole() -> None:
+def test_the_citation_has_the_current_version_and_issue_forms_are_complete() -> None:
     citation = parse_document((ROOT / "CITATION.cff").read_text()).data
     assert citation["version"] == version("rlrun")
     assert {"cff-version", "message", "title", "authors"} <= set(citation)

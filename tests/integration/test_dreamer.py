@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def test_two_workers_collect_and_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_resumed_run_with_two_workers_continues_bit_for_bit(tmp_path: Path) -> None:
     with Training("CartPole-v1", Dreamer(**SETTINGS), seed=3) as one:
         one.step()
         one.step()

@@ -72,9 +72,7 @@ def test_a_killed_driver_continues_the_runs_of_its_command_although_their_spec_i
     assert rows(tmp_path / "runs" / "pole.second-2") == [all_numbers(read_results(calm[1].directory))]
 
 
-def test_after_its_last_restart_the_command_ends_as_its_driver_did_and_names_the_command_that_continues(
-    tmp_path: Path, wording
-) -> None:
+def test_after_the_last_restart_the_driver_exit_code_and_resume_command_are_reported(tmp_path: Path, wording) -> None:
     done = train(tmp_path, removes=False)
     assert done.returncode == -9
     assert done.stderr.splitlines()[-1] == wording()

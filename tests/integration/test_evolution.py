@@ -40,15 +40,13 @@ def trained(kind: type[Any], env: Any, iterations: int, **settings: Any) -> byte
 
 
 @pytest.mark.parametrize(("kind", "numbers"), [(ES, (1, 3)), (ARS, (2,))])
-def test_the_same_comes_out_with_any_number_of_workers(kind: type[Any], numbers: tuple[int, ...]) -> None:
+def test_results_do_not_depend_on_the_number_of_workers(kind: type[Any], numbers: tuple[int, ...]) -> None:
     alone = trained(kind, "CartPole-v1", 3)
     for num_workers in numbers:
         assert trained(kind, "CartPole-v1", 3, num_workers=num_workers) == alone
 
 
-def test_a_worker_that_dies_costs_its_evaluations_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_dies_does_not_change_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
     note = tmp_path / "died"
     env = {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(note)}}
@@ -57,7 +55,7 @@ def test_a_worker_that_dies_costs_its_evaluations_and_nothing_else(
     assert trained(ES, env, 3) == broken  # the death is noted, so no worker dies again
 
 
-def test_a_search_goes_on_from_another_with_settings_of_its_own(tmp_path: Path) -> None:
+def test_a_search_continues_from_another_with_its_own_settings(tmp_path: Path) -> None:
     (search,) = parse_experiments({"search": {**SEARCH, "stop": {"iteration": 3}}})
     with TrialLoop(search.first_trial(), tmp_path / "donor") as donor:
         donor.step()
@@ -75,7 +73,7 @@ def test_a_search_goes_on_from_another_with_settings_of_its_own(tmp_path: Path) 
 
 
 @pytest.mark.regress
-def test_a_population_of_searches_copies_the_better_one_and_goes_on_with_other_settings(tmp_path: Path) -> None:
+def test_a_population_of_searches_copies_the_better_one_and_mutates_settings(tmp_path: Path) -> None:
     generation = 200  # env steps: two candidates, one episode of 100 steps each
     mutations = {"lr": {"loguniform": [1e-3, 1e-1]}, "sigma": {"loguniform": [1e-3, 1e-1]}}
     entry = {

@@ -85,7 +85,7 @@ def break_line(path: Path, line: str, broken: str) -> int:
     return text[: text.index(line)].count("\n") + 1
 
 
-def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
+def test_custom_algorithm_learns_in_custom_env(lab: Path, tmp_path: Path) -> None:
     done = rlrun(
         "train",
         "-f",
@@ -111,9 +111,7 @@ def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     assert "time/ExponentialWeights_s" in trials[0]["last_result"]
 
 
-def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_trusted(
-    lab: Path, tmp_path: Path, wording
-) -> None:
+def test_custom_code_of_a_checkpoint_outside_the_runs_folder_needs_trust(lab: Path, tmp_path: Path, wording) -> None:
     trained = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
     assert trained.exit_code == 0, trained.stderr
     own = fresh_rlrun("evaluate", "room-awr", "--episodes", "2", "--json", cwd=tmp_path)
@@ -133,7 +131,7 @@ def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_tru
 
 @pytest.mark.usefixtures("importable_lab")
 def test_ppo_with_one_term_changed_passes_the_test_of_its_file_and_trains() -> None:
-    import_module("my_lab.test_spo").test_the_objective_is_largest_where_the_ratio_has_moved_by_eps()
+    import_module("my_lab.test_spo").test_the_objective_peaks_at_ratios_of_1_plus_and_1_minus_eps()
     spo = import_module("my_lab.spo")
     with Training("CartPole-v1", spo.SPO(train_batch_size=256), seed=0) as training:
         first = training.step()
@@ -142,7 +140,7 @@ def test_ppo_with_one_term_changed_passes_the_test_of_its_file_and_trains() -> N
 
 
 @pytest.mark.usefixtures("running_ray", "importable_lab")
-def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_after_a_restore(tmp_path: Path) -> None:
+def test_evolution_strategies_give_equal_results_with_any_number_of_workers_and_after_a_restore(tmp_path: Path) -> None:
     es = import_module("my_lab.es")
 
     def training_with(num_workers: int) -> Training:
@@ -187,7 +185,7 @@ OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.usefixtures("importable_lab")
 @pytest.mark.parametrize("own", OWN_RUNS)
-def test_an_own_algorithm_goes_on_after_a_restore_as_if_there_had_been_no_break(
+def test_a_restored_custom_algorithm_continues_exactly(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -216,7 +214,7 @@ def demonstrate(cwd: Path, episodes: int) -> None:
     assert done.exit_code == 0, done.stderr
 
 
-def test_the_own_off_policy_algorithm_learns_cartpole_with_the_own_exploration(lab: Path, tmp_path: Path) -> None:
+def test_the_custom_off_policy_algorithm_learns_cartpole_with_custom_exploration(lab: Path, tmp_path: Path) -> None:
     spec = lab / "cartpole_munchausen.yaml"
     done = rlrun("train", "-f", spec, "--set", "stop.env_steps=8_000", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
@@ -225,7 +223,7 @@ def test_the_own_off_policy_algorithm_learns_cartpole_with_the_own_exploration(l
     assert {"learner/loss", "learner/q_mean", "learner/epsilon"} <= trial["last_result"].keys()
 
 
-def test_the_plan_of_the_own_off_policy_algorithm_reads_like_it(lab: Path, tmp_path: Path) -> None:
+def test_the_plan_of_the_custom_off_policy_algorithm_lists_its_operators_in_order(lab: Path, tmp_path: Path) -> None:
     done = rlrun("plan", "-f", lab / "cartpole_munchausen.yaml", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     found = [
@@ -237,7 +235,7 @@ def test_the_plan_of_the_own_off_policy_algorithm_reads_like_it(lab: Path, tmp_p
     assert found == ["StoreToReplay", "replay_minibatches", "TrainOnMinibatch", "Broadcast"]
 
 
-def test_the_own_network_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
+def test_custom_network_learns_in_custom_env(lab: Path, tmp_path: Path) -> None:
     spec = lab / "room_net.yaml"
     done = rlrun("train", "-f", spec, "--set", "stop.env_steps=20_000", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
@@ -245,7 +243,7 @@ def test_the_own_network_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     assert trial["last_result"]["episode_return_mean"] > -120
 
 
-def test_the_own_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: Path) -> None:
+def test_custom_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: Path) -> None:
     spec = lab / "cameras.yaml"
     spec.write_text(
         "cameras: {algorithm: ppo, env: 'rlrun.toys:TwoCameras', stop: {iteration: 1}, config: "
@@ -260,7 +258,7 @@ def test_the_own_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: P
     assert "observations front: shape 24x20x3, encoded by my_lab.nets:Camera into 64 features" in shown
 
 
-def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_lab: Path, tmp_path: Path) -> None:
+def test_cloning_a_recorded_driver_reaches_about_the_drivers_return(importable_lab: Path, tmp_path: Path) -> None:
     demonstrate(tmp_path, episodes=20)
     done = rlrun("train", "-f", importable_lab / "mountain_car_cloning.yaml", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
@@ -269,7 +267,7 @@ def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_
     assert trial["last_result"]["evaluation/episode_return_mean"] > -130  # the driver returns -117, random actions -200
 
 
-def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_path: Path) -> None:
+def test_plan_shows_a_custom_operator_between_the_built_in_ones(lab: Path, tmp_path: Path) -> None:
     done = rlrun("plan", "-f", lab / "room_awr.yaml", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -280,14 +278,14 @@ def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_pa
     assert lines[own + 2].strip() == "-> AdaptLearningRate(kl_target=0.01)"
 
 
-def test_own_settings_are_printed_with_their_docstrings(importable_lab: Path) -> None:
+def test_custom_settings_are_printed_with_their_docstrings(importable_lab: Path) -> None:
     done = rlrun("config", "my_lab.awr:AWR", "--all", cwd=importable_lab)
     assert done.exit_code == 0, done.stderr
     assert "# Bound of the weights." in done.stdout
     assert "max_weight: 20.0" in done.stdout
 
 
-def test_an_entry_point_gives_the_own_algorithm_a_plain_name(lab: Path, tmp_path: Path) -> None:
+def test_an_entry_point_lets_specs_use_a_custom_algorithm_by_a_short_name(lab: Path, tmp_path: Path) -> None:
     installed = lab / "my_lab-1.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1.0\n")
@@ -302,7 +300,7 @@ def test_an_entry_point_gives_the_own_algorithm_a_plain_name(lab: Path, tmp_path
     assert evaluated.returncode == 0, evaluated.stderr  # an installed algorithm needs no --trust
 
 
-def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: Path, tmp_path: Path) -> None:
+def test_an_error_in_a_custom_env_shows_its_traceback_and_episode(lab: Path, tmp_path: Path) -> None:
     step = "self._quarter += 1\n"
     line = break_line(lab / "my_lab" / "room.py", step, 'raise RuntimeError("the heater is broken")\n')
     done = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
@@ -315,7 +313,7 @@ def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: P
     assert "/rlrun/" not in done.stderr  # no frames of rlrun
 
 
-def test_an_error_in_the_own_loss_shows_its_own_traceback(lab: Path, tmp_path: Path) -> None:
+def test_an_error_in_a_custom_loss_shows_its_traceback(lab: Path, tmp_path: Path) -> None:
     text = 'valid = batch["valid"].float()\n'
     line = break_line(lab / "my_lab" / "awr.py", text, 'valid = batch["vlaid"].float()\n')
     done = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
@@ -332,7 +330,7 @@ def test_a_module_that_cannot_be_imported_shows_the_traceback_of_its_import(lab:
     assert "No module named 'no_such_package_here'" in done.stderr
 
 
-def test_a_name_that_is_not_in_the_own_module_is_a_mistake_in_the_spec(lab: Path, tmp_path: Path, wording) -> None:
+def test_a_name_missing_from_the_custom_module_is_a_spec_error(lab: Path, tmp_path: Path, wording) -> None:
     break_line(lab / "room_awr.yaml", "  algorithm: my_lab.awr:AWR\n", "  algorithm: my_lab.awr:AWRR\n")
     done = rlrun("validate", lab / "room_awr.yaml", cwd=tmp_path)
     assert done.exit_code == 2
@@ -340,7 +338,7 @@ def test_a_name_that_is_not_in_the_own_module_is_a_mistake_in_the_spec(lab: Path
     assert done.stderr == wording("AWR")
 
 
-def test_the_room_is_an_env_by_gymnasiums_own_rules() -> None:
+def test_the_room_env_passes_gymnasiums_env_checker() -> None:
     module = lab_module("room")
     env = module.Room()
     check_env(env, skip_render_check=True)
@@ -352,7 +350,7 @@ def test_the_room_is_an_env_by_gymnasiums_own_rules() -> None:
 
 
 @pytest.mark.regress
-def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Path, tmp_path: Path) -> None:
+def test_evolution_strategies_with_a_custom_worker_solve_cartpole(lab: Path, tmp_path: Path) -> None:
     done = rlrun("train", "-f", lab / "cartpole_es.yaml", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)["trials"]
@@ -384,7 +382,7 @@ def explored(exploration: Any, noise: NDArray[np.float32], starts: Sequence[int]
     ]
 
 
-def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> None:
+def test_custom_exploration_repeats_an_action_for_the_drawn_number_of_steps() -> None:
     best, twice, once = (0.9, 0.3, 0.8), (0.1, 0.6, 0.8), (0.1, 0.9, 0.7)
     noise = exploration_noise(best, twice, twice, once, best, twice, best)
     assert explored(custom_exploration(0.5), noise) == [0, 2, 2, 3, 0, 2, 2]
@@ -392,7 +390,7 @@ def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> 
     assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # an episode's end stops it
 
 
-def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_forbidden() -> None:
+def test_custom_exploration_draws_allowed_actions_and_stops_repeating_forbidden_ones() -> None:
     exploration, masks = custom_exploration(0.5), np.array([[0, 1, 1, 0], [0, 1, 1, 0], [1, 1, 0, 1]])
     noise = exploration_noise((0.1, 0.6, 0.9), (0.9, 0.6, 0.9), (0.9, 0.6, 0.9))
     none = np.array([False])
@@ -403,7 +401,7 @@ def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_f
     assert found == [2, 2, 1]
 
 
-def test_the_own_exploration_goes_on_with_a_repetition_and_keeps_those_of_slots_that_do_not_act() -> None:
+def test_restored_custom_exploration_continues_repetitions_including_those_of_idle_slots() -> None:
     noise = exploration_noise((0.1, 0.6, 0.8), (0.9, 0.6, 0.8), (0.9, 0.6, 0.8))
     first, restored = custom_exploration(0.5), custom_exploration(0.5)
     assert explored(first, noise[:1]) == [2]

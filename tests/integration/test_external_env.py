@@ -42,7 +42,7 @@ def free_port() -> int:
         return int(held.getsockname()[1])
 
 
-def test_a_killed_client_ends_as_truncated_and_the_steps_of_the_other_are_exact() -> None:
+def test_a_killed_clients_episode_is_truncated_and_the_others_steps_are_exact() -> None:
     with recording(2, 1, client_timeout_s=1.0) as (_, address, record):
         dies, lives = client_process(address, 0), client_process(address, 2)
         assert dies.stdout is not None
@@ -78,7 +78,7 @@ def test_a_killed_client_ends_as_truncated_and_the_steps_of_the_other_are_exact(
         assert steps == 6 + one.length
 
 
-def test_a_killed_server_is_waited_for_and_its_episodes_begin_again() -> None:
+def test_a_client_waits_for_a_killed_server_and_restarts_its_episode() -> None:
     port = free_port()
     command = [sys.executable, "-m", "tests.integration.external_server", str(port)]
     first = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -120,7 +120,7 @@ def posted(address: str, body: bytes | dict[str, Any]) -> tuple[int, dict[str, A
     return answer
 
 
-def test_a_liar_that_repeats_everything_over_new_connections_counts_once_next_to_a_slow_client() -> None:
+def test_repeated_and_invalid_requests_of_a_client_are_counted_once_next_to_a_slow_client() -> None:
     told: list[str] = []
 
     def lie(address: str) -> None:
@@ -169,7 +169,7 @@ def test_a_client_without_the_token_is_refused(monkeypatch: pytest.MonkeyPatch, 
         Client(address).close()  # reads the token from the variable
 
 
-def test_over_tls_a_client_trusts_the_certificate_and_shows_the_token_or_is_told(
+def test_over_tls_a_client_needs_the_certificate_and_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("RLRUN_TOKEN", "a-token-of-sixteen-letters")
@@ -200,7 +200,7 @@ def play_one(client: Client) -> list[int]:
 
 
 @pytest.mark.parametrize(("file", "packages"), [("client.py", set()), ("env_client.py", {"numpy"})])
-def test_a_file_to_copy_is_python_3_7_and_imports_no_other_package(file: str, packages: set[str]) -> None:
+def test_copyable_client_files_are_python_3_7_and_need_at_most_numpy(file: str, packages: set[str]) -> None:
     tree = ast.parse((FILES / file).read_text(), feature_version=(3, 7))
     names = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
@@ -254,7 +254,7 @@ class Counts:
         return np.full(1, self.step_number, np.float32), float(self.step_number), False, self.step_number == 3, {}
 
 
-def test_the_wrapper_runs_an_env_of_gymnasiums_form() -> None:
+def test_the_wrapper_plays_a_gymnasium_env() -> None:
     returns: list[float] = []
     with recording(1, 9) as (_, address, record):
         client = Client(address)

@@ -81,7 +81,7 @@ def test_a3c_applies_the_gradients_of_all_workers_and_replaces_one_that_is_kille
         assert training.running.trainee.filters.moments["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
 
 
-def test_ddppo_keeps_its_workers_the_same_learns_what_ppo_learns_goes_on_where_it_was_and_ends_when_a_worker_dies(
+def test_ddppo_replicas_stay_equal_match_ppo_resume_exactly_and_fail_when_a_worker_dies(
     tmp_path: Path,
 ) -> None:
     config = {**TOGETHER, "minibatch_size": 64}

@@ -113,7 +113,7 @@ def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
             yield "tensors", (stem, name), sorts[number % len(sorts)]
 
 
-def test_a_damaged_part_is_refused_or_harmless_and_never_a_traceback(trained: Path, tmp_path: Path) -> None:
+def test_a_damaged_part_is_refused_or_harmless_but_never_causes_a_traceback(trained: Path, tmp_path: Path) -> None:
     content = read_checkpoint(checkpoint_of(trained))
     codes = []  # exit codes of `resume`, which reads all parts except the spec
     for number, (part, path, value) in enumerate(damages(content)):
@@ -149,7 +149,7 @@ HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
 
 @pytest.mark.parametrize(("part", "path", "value", "said"), HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
-def test_what_is_wrong_with_a_part_is_said(
+def test_the_error_message_says_what_is_wrong_with_a_part(
     trained: Path, tmp_path: Path, part: str, path: tuple[Any, ...], value: Any, said: str
 ) -> None:
     content = damaged(read_checkpoint(checkpoint_of(trained)), part, path, value)
@@ -169,7 +169,7 @@ def test_what_is_wrong_with_a_part_is_said(
     ],
 )
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
-def test_tensors_that_nobody_owns_are_refused(trained: Path, tmp_path: Path, stem: str, said: str) -> None:
+def test_tensors_that_belong_to_nothing_are_refused(trained: Path, tmp_path: Path, stem: str, said: str) -> None:
     content = read_checkpoint(checkpoint_of(trained))
     content.tensors.setdefault(stem, {})["more"] = np.zeros(3, np.float32)
     code, output = read_by("resume", trained, content, tmp_path / "runs")
@@ -187,7 +187,7 @@ def test_tensors_that_nobody_owns_are_refused(trained: Path, tmp_path: Path, ste
     ids=["text", "negative", "gone"],
 )
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
-def test_a_result_that_counts_nothing_is_refused(
+def test_a_result_with_an_invalid_or_missing_count_is_refused(
     trained: Path, tmp_path: Path, name: str, value: Any, said: str
 ) -> None:
     content = damaged(read_checkpoint(checkpoint_of(trained)), "manifest", ("result", name), value)
@@ -197,7 +197,7 @@ def test_a_result_that_counts_nothing_is_refused(
 
 
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
-def test_a_state_that_is_no_mapping_is_refused(trained: Path, tmp_path: Path) -> None:
+def test_a_state_that_is_not_a_mapping_is_refused(trained: Path, tmp_path: Path) -> None:
     content = read_checkpoint(checkpoint_of(trained))
     code, output = read_by("evaluate", trained, replace(content, state=[]), tmp_path / "runs")  # type: ignore[arg-type]
     assert code == 5
@@ -248,7 +248,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", list(MISFITS))
-def test_arrays_of_another_shape_are_refused_as_they_are_put_together_with_others(name: str) -> None:
+def test_arrays_with_the_wrong_shape_are_refused_when_combined_with_others(name: str) -> None:
     spec, path, said = MISFITS[name]
     (experiment,) = parse_experiments({name: {"algorithm": name, "stop": {"iteration": 1}, **spec}})
     (trial,) = experiment.trials()

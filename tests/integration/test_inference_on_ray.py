@@ -40,7 +40,7 @@ def iterations(training: Training, number: int) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name not in OF_PROCESSES} for row in rows]
 
 
-def test_a_run_with_a_server_that_is_killed_equals_one_whose_worker_acts() -> None:
+def test_a_run_whose_inference_server_is_killed_equals_one_with_acting_workers() -> None:
     settings = {**SMALL, "num_workers": 1}
     with Training("CartPole-v1", PPO(**settings), seed=4) as training:
         expected = iterations(training, 3)
@@ -58,7 +58,7 @@ def test_a_run_with_a_server_that_is_killed_equals_one_whose_worker_acts() -> No
 
 
 @pytest.mark.chaos
-def test_a_worker_that_dies_in_a_fragment_repeats_it_and_its_lost_steps_are_counted(tmp_path: Path) -> None:
+def test_a_worker_that_dies_repeats_its_fragment_and_lost_steps_are_counted(tmp_path: Path) -> None:
     env = {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(tmp_path / "died")}}
     runs, lost = [], []
     for _ in range(2):  # it does not die the second time

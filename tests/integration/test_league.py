@@ -85,7 +85,7 @@ def copied(training: Training, directory: Path) -> Any:
 
 
 @pytest.mark.parametrize("settings", [{"normalize_observations": True}, {"model": {"hiddens": [8], "core": "lstm"}}])
-def test_a_league_restored_in_mid_game_goes_on_bit_for_bit(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_league_restored_mid_game_continues_bit_for_bit(settings: dict[str, Any], tmp_path: Path) -> None:
     with Training(GAME, with_exploiter(**settings), seed=3) as training:
         for _ in range(3):
             training.step()
@@ -100,7 +100,7 @@ def test_a_league_restored_in_mid_game_goes_on_bit_for_bit(settings: dict[str, A
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
 
 
-def test_results_tell_of_the_league_and_all_of_it_is_declared() -> None:
+def test_results_contain_ratings_and_win_rates_of_the_league() -> None:
     with Training(GAME, with_exploiter(), seed=0) as training:
         first, second = training.step(), training.step()
     told = {name for name in second if name.startswith("league/")}
@@ -135,7 +135,7 @@ def test_a_pool_of_another_network_is_refused(wording) -> None:
             training.load(content)
 
 
-def test_a_run_without_seats_goes_on_in_a_league_that_begins_with_its_weights() -> None:
+def test_a_run_without_seats_can_continue_with_a_league_seeded_with_its_weights() -> None:
     alone = Policies({"main": ppo()}, sampling(), mapping={"*": "main"})
     with Training(GAME, alone, seed=0) as training:
         training.step()
@@ -149,7 +149,7 @@ def test_a_run_without_seats_goes_on_in_a_league_that_begins_with_its_weights() 
         assert training.step()["league/members"] == 2
 
 
-def test_a_learner_of_another_kind_plays_against_its_past_too() -> None:
+def test_dqn_can_also_play_against_its_past_selves() -> None:
     settings = {"learning_starts": 20, "minibatch_size": 16, "model": {"hiddens": [8]}, "compile": False}
     dqn = DQN(DQN.Config.parse({**settings, "exploration": "parameter_noise"}))
     with Training(GAME, self_play(dqn, scripted={RANDOM: 0.2}), seed=0) as training:
@@ -159,14 +159,14 @@ def test_a_learner_of_another_kind_plays_against_its_past_too() -> None:
     assert result["league/members"] == 2
 
 
-def test_seats_that_cannot_be_filled_are_refused(wording) -> None:
+def test_seats_that_name_an_unknown_policy_or_share_a_policys_name_are_refused(wording) -> None:
     with wording.raised(UsageError, "seats.opponent", "mian"):
         Policies({"main": ppo()}, sampling(), seats={"opponent": SeatSettings(plays_against="mian")})
     with wording.raised(UsageError, "main"):
         Policies({"main": ppo()}, sampling(), seats={"main": SeatSettings(plays_against="main")})
 
 
-def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(tmp_path: Path, wording) -> None:
+def test_a_saved_league_can_be_restored_from_its_path_and_played_against(tmp_path: Path, wording) -> None:
     with Training(GAME, with_exploiter(), seed=0) as training:
         for _ in range(2):
             training.step()
@@ -204,7 +204,7 @@ def against(*checkpoints: str) -> Policies:
     return self_play(checkpoints=shares, self_play_share=0.1, league={"rating_episodes": 4})
 
 
-def test_policies_of_checkpoints_play_in_a_seat_with_what_they_were_saved_with(old_runs: Path) -> None:
+def test_checkpoint_opponents_play_with_their_saved_weights_and_filters(old_runs: Path) -> None:
     one, right = str(old_runs / "one"), f"{old_runs / 'two'}:right"
     with Training.restore(old_runs / "one", eager=True) as saved, Training(GAME, against(one, right)) as training:
         league = training.running.league
@@ -229,9 +229,7 @@ def test_policies_of_checkpoints_play_in_a_seat_with_what_they_were_saved_with(o
     assert (one, right) not in played
 
 
-def test_a_run_goes_on_bit_for_bit_when_its_opponents_checkpoint_is_gone(
-    old_runs: Path, tmp_path: Path, wording
-) -> None:
+def test_a_resume_is_exact_even_if_the_opponents_checkpoint_is_gone(old_runs: Path, tmp_path: Path, wording) -> None:
     gone = tmp_path / "gone"
     shutil.copytree(old_runs / "one", gone)
     with Training(GAME, against(str(gone)), seed=4) as training:
@@ -247,7 +245,7 @@ def test_a_run_goes_on_bit_for_bit_when_its_opponents_checkpoint_is_gone(
         training.step()
 
 
-def test_a_checkpoint_that_asks_for_code_is_no_opponent(old_runs: Path, tmp_path: Path, wording) -> None:
+def test_a_checkpoint_with_custom_code_is_refused_as_an_opponent(old_runs: Path, tmp_path: Path, wording) -> None:
     content = read_checkpoint(old_runs / "one")
     content.spec["policies"]["both"]["algorithm"] = "somebodys_own:Algorithm"
     write_checkpoint(tmp_path / "strange", content)
@@ -271,7 +269,7 @@ def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs:
         restored.load(content)
 
 
-def test_a_policy_and_a_checkpoint_of_one_name_are_refused(wording) -> None:
+def test_a_checkpoint_opponent_with_the_name_of_a_policy_is_refused(wording) -> None:
     with wording.raised(UsageError, "seats.opponent.checkpoints", "./main"):
         against("main")
 
@@ -288,7 +286,7 @@ def test_a_policy_and_a_checkpoint_of_one_name_are_refused(wording) -> None:
         ),
     ],
 )
-def test_a_checkpoint_that_cannot_sit_in_a_seat_is_told_at_its_line(
+def test_an_unusable_opponent_checkpoint_is_reported_with_its_line(
     written: str, told: str, old_runs: Path, tmp_path: Path
 ) -> None:
     spec = tmp_path / "spec.yaml"
@@ -330,7 +328,7 @@ def with_roles(share: float) -> Policies:
     )
 
 
-def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone(wording) -> None:
+def test_a_game_with_roles_rates_policies_only_against_the_other_side(wording) -> None:
     with Training(PENNIES, with_roles(0.5), seed=0) as training:
         for _ in range(2):
             result = training.step()
@@ -377,7 +375,7 @@ def hunt(agent: str, episode: int) -> str:
     return kind if (kind == "hunter") == (episode % 2 == 0) else f"past_{kind}"
 
 
-def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(tmp_path: Path, wording) -> None:
+def test_sides_with_different_spaces_and_team_sizes_play_past_opponents(tmp_path: Path, wording) -> None:
     policies = Policies(
         {"hunter": ppo(), "prey": ppo()},
         sampling(),
@@ -425,7 +423,7 @@ def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium()
     assert abs(second - 0.5) < 0.2
 
 
-def test_only_policies_of_a_world_play_one_another(wording) -> None:
+def test_playing_policies_against_each_other_requires_a_multi_agent_env(wording) -> None:
     training = Training(EnvConfig(id="CartPole-v1"), ppo())
     with wording.raised(UsageError, "CartPole-v1"):
         training.games.play(RANDOM)

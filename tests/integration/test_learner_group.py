@@ -114,7 +114,7 @@ def replicas(group: LearnerGroup, method: str) -> list[Any]:
     return group._call_all(method)
 
 
-def test_two_learners_on_their_shares_are_one_on_the_whole_after_one_step(pair: LearnerGroup) -> None:
+def test_one_step_of_two_learners_equals_one_step_of_a_single_learner(pair: LearnerGroup) -> None:
     alone = made_by()()
     for learner in (alone, pair):
         learner.learn(half_valid_batch(40), num_epochs=1, minibatch_size=40, scheduled=scheduled_after(0))
@@ -124,7 +124,7 @@ def test_two_learners_on_their_shares_are_one_on_the_whole_after_one_step(pair: 
     assert pair.take_statistics() == pytest.approx(alone.take_statistics(), abs=rounding_error(40))
 
 
-def test_two_learners_stay_one_over_epochs_of_minibatches_and_hold_the_same_bits(pair: LearnerGroup) -> None:
+def test_two_learners_match_one_over_many_minibatches_and_stay_bitwise_equal(pair: LearnerGroup) -> None:
     alone = made_by()()
     for seed in range(3):
         for learner in (alone, pair):
@@ -161,7 +161,7 @@ def test_two_learners_take_halves_of_each_minibatch_and_return_priorities_in_ord
 
 @pytest.mark.regress
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_replay_run_of_two_learners_that_is_saved_and_restored_is_a_run_of_one_learner(
+def test_a_restored_off_policy_run_with_two_learners_matches_one_learner(
     num_workers: int, running_ray: None, tmp_path: Path
 ) -> None:
     env = {"id": "Pendulum-v1", "max_episode_steps": 25}
@@ -220,7 +220,7 @@ def test_two_learners_agree_on_when_a_statistic_ends_the_passes(pair: LearnerGro
     assert [state["sgd_steps"] for state in replicas(pair, "state")] == [alone.sgd_steps] * 2
 
 
-def test_a_checkpoint_of_two_learners_goes_on_bit_for_bit_in_two_and_closely_in_one(pair: LearnerGroup) -> None:
+def test_two_learners_resume_bit_for_bit_with_two_and_closely_with_one(pair: LearnerGroup) -> None:
     pair.learn(half_valid_batch(60), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(0))
     pair.update_target()
     scheduled = {**scheduled_after(0), "lr": 5e-3}
@@ -239,7 +239,7 @@ def test_a_checkpoint_of_two_learners_goes_on_bit_for_bit_in_two_and_closely_in_
     np.testing.assert_array_equal(one.target(), pair.target())
 
 
-def test_each_of_two_learners_asks_the_target_network_about_its_own_columns(pair: LearnerGroup) -> None:
+def test_two_learners_compute_target_outputs_for_their_own_columns(pair: LearnerGroup) -> None:
     alone = made_by()()
     obs = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32)
     for columns in (3, 1):
@@ -249,7 +249,7 @@ def test_each_of_two_learners_asks_the_target_network_about_its_own_columns(pair
         np.testing.assert_allclose(found, alone.target_outputs(batch), atol=rounding_error(4 + 16))
 
 
-def test_a_function_is_evaluated_by_a_learner_elsewhere_as_by_one_here(pair: LearnerGroup) -> None:
+def test_remote_learners_evaluate_a_function_like_a_local_one(pair: LearnerGroup) -> None:
     alone = made_by()()
     batch = SampleBatch(half_valid_batch(6), shift=np.arange(6, dtype=np.float32).reshape(6, 1))
     found, expected = (learner.evaluate(shifted_values, batch)["values"] for learner in (pair, alone))
@@ -282,9 +282,7 @@ def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None
     assert pair.is_finite()
 
 
-def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_bit(
-    running_ray: None, tmp_path: Path
-) -> None:
+def test_one_learner_in_an_actor_equals_a_local_learner_bit_for_bit(running_ray: None, tmp_path: Path) -> None:
     config = {**PPO_CONFIG, "normalize_observations": True, "recompute_advantages": True, "lr": {"adaptive_kl": 1e-3}}
     with Training("CartPole-v1", PPO(**config), seed=4) as local:
         expected = [numbers(local.step()) for _ in range(4)]
@@ -298,7 +296,7 @@ def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_b
 
 
 @pytest.mark.regress
-def test_learners_of_their_own_that_compile_the_update_are_announced_before_they_do(running_ray: None) -> None:
+def test_remote_learners_announce_that_they_compile_the_update(running_ray: None) -> None:
     announced: list[str] = []
     with Training("CartPole-v1", PPO(**PPO_CONFIG, num_learners=1), announce=announced.append) as training:
         training.update_executor = "compiled"
@@ -307,7 +305,7 @@ def test_learners_of_their_own_that_compile_the_update_are_announced_before_they
 
 
 @pytest.mark.chaos
-def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> None:
+def test_a_learner_that_dies_fails_the_trial_with_its_index(running_ray: None) -> None:
     before = set(actor_pids())
     with Training("CartPole-v1", PPO(**PPO_CONFIG, num_learners=2, worker_timeout_s=60), seed=1) as training:
         training.step()

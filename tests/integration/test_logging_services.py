@@ -88,7 +88,7 @@ def wait_for_ends(directory: Path, ends: int) -> list[Any]:
         time.sleep(0.05)
 
 
-def test_wandb_goes_on_with_the_same_run(tmp_path: Path) -> None:
+def test_wandb_continues_the_same_run_after_a_resume(tmp_path: Path) -> None:
     spec = trial(0, LoggersConfig.parse({"wandb": {"mode": "offline", "tags": ["a"]}}))
     directory = tmp_path / "walkers-2" / spec.name
     run_part(spec, directory, range(1, 4), "INTERRUPTED")
@@ -114,7 +114,7 @@ def test_wandb_goes_on_with_the_same_run(tmp_path: Path) -> None:
     assert exits == [255, 0]
 
 
-def test_mlflow_goes_on_with_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_continues_the_same_run_after_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     from mlflow.tracking import MlflowClient
@@ -147,7 +147,7 @@ def test_mlflow_goes_on_with_the_same_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert curve == [(20, 4.0), (30, 6.0), (40, 8.0)]
 
 
-def test_a_service_out_of_reach_is_told_of_and_training_goes_on(
+def test_an_unreachable_service_is_reported_once_and_training_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")

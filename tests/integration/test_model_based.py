@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[type[rlrun.MBPO] | type[rlrun.MBMPO], dict[str, Any]]] = 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_resumed_run_with_remote_workers_goes_on_to_the_last_bit(kind: str, tmp_path: Path) -> None:
+def test_a_resumed_run_with_remote_workers_continues_bit_for_bit(kind: str, tmp_path: Path) -> None:
     family, settings = KINDS[kind]
     with rlrun.Training("CartPole-v1", family(**SHARED, **settings), seed=100) as one:
         one.step()

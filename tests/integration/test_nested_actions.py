@@ -59,7 +59,7 @@ ALGORITHMS = {
 
 
 @pytest.mark.parametrize(("algorithm", "config"), ALGORITHMS.values(), ids=ALGORITHMS)
-def test_every_policy_gradient_takes_nested_actions_and_no_forbidden_one(algorithm: Any, config: Any) -> None:
+def test_every_policy_gradient_learns_with_nested_actions_and_obeys_masks(algorithm: Any, config: Any) -> None:
     with Training(CONSOLE, algorithm(**config), seed=1) as learning:
         results = [learning.step() for _ in range(2)]
         evaluated = learning.evaluate(3, actions="sampled")

@@ -86,7 +86,7 @@ def test_an_iteration_moves_all_parameters_and_resumes_exactly(reppo: Any, tmp_p
 
 
 @pytest.mark.parametrize(("shift", "is_beyond"), [(0.0, False), (0.5, True)])
-def test_rows_beyond_the_bound_only_return_to_the_policy_before_the_update(
+def test_rows_beyond_the_kl_bound_are_only_pulled_back_to_the_old_policy(
     reppo: Any, shift: float, is_beyond: bool
 ) -> None:
     algorithm = reppo.REPPO(num_bins=11, kl_target=1e-3, model={"hiddens": [8]})

@@ -96,7 +96,7 @@ def numbers(fragment: int) -> dict[str, Any]:
 
 
 @anywhere
-def test_what_it_delivers_passes_operators_and_arrives_as_it_is(make_flow: MakeFlow, num_workers: int) -> None:
+def test_custom_items_pass_through_operators_unchanged(make_flow: MakeFlow, num_workers: int) -> None:
     workers, flow = make_flow(num_workers)
     in_a_round = max(num_workers, 1)
     assert flow.take(2 * in_a_round) == [numbers(0)] * in_a_round + [numbers(1)] * in_a_round
@@ -106,7 +106,7 @@ def test_what_it_delivers_passes_operators_and_arrives_as_it_is(make_flow: MakeF
 
 
 @anywhere
-def test_it_goes_on_from_its_state_which_a_checkpoint_can_hold(make_flow: MakeFlow, num_workers: int) -> None:
+def test_a_custom_worker_continues_from_its_json_state(make_flow: MakeFlow, num_workers: int) -> None:
     workers, flow = make_flow(num_workers)
     again, restored = make_flow(num_workers)
     in_a_round = max(num_workers, 1)

@@ -41,7 +41,7 @@ def small_training(name, env, seed=0, **changes):
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 @pytest.mark.parametrize("name", SYNCHRONOUS)
-def test_a_restored_synchronous_run_goes_on_bit_for_bit(name, env, tmp_path):
+def test_a_restored_synchronous_run_continues_bit_for_bit(name, env, tmp_path):
     with small_training(name, env, seed=4) as training:
         first = [numbers(training.step()) for _ in range(3)]
         training.save(tmp_path / "checkpoint")
@@ -55,7 +55,7 @@ def test_a_restored_synchronous_run_goes_on_bit_for_bit(name, env, tmp_path):
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
-def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(name, env, tmp_path):
+def test_a_restored_asynchronous_run_keeps_its_counters_and_parameters(name, env, tmp_path):
     with small_training(name, env, seed=4) as training:
         first = [numbers(training.step()) for _ in range(3)]
         training.save(tmp_path / "checkpoint")
@@ -68,7 +68,7 @@ def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(na
         check_progress([*first, *(numbers(restored.step()) for _ in range(3))])
 
 
-def test_one_pass_that_begins_at_the_target_policy_needs_no_other_network():
+def test_appo_needs_no_target_outputs_if_its_single_update_starts_from_the_target():
     found = []
     for minibatch_size in (None, 64):  # a whole batch both times, but with 64 this is not known in advance
         with small_training(

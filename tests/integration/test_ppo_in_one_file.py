@@ -75,7 +75,7 @@ def fragment_of(batch: Any) -> tuple[SampleBatch, tuple[NDArray[Any], NDArray[An
     )
 
 
-def test_twenty_updates_equal_those_of_the_library(one_file: Any, short_pole: gymnasium.Env[Any, Any]) -> None:
+def test_twenty_updates_equal_the_updates_of_rlruns_ppo(one_file: Any, short_pole: gymnasium.Env[Any, Any]) -> None:
     settings = one_file.Settings(num_epochs=EPOCHS, minibatch_size=MINIBATCH, entropy_coeff=0.01)
     algorithm = PPO(
         lr=settings.lr,
@@ -131,7 +131,7 @@ def test_twenty_updates_equal_those_of_the_library(one_file: Any, short_pole: gy
         np.testing.assert_allclose(own.detach().numpy(), theirs, rtol=0, atol=1e-6)
 
 
-def test_it_learns_nothing_from_a_step_of_another_episode(one_file: Any) -> None:
+def test_advantages_do_not_leak_across_episode_ends(one_file: Any) -> None:
     """Rewards 1, 2, 3, 4, with a time limit after the second: gamma 0.5, lambda 1, value 10 after each step."""
     ones = torch.ones(4, 1)
     batch = one_file.Batch(

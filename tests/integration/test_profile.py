@@ -67,7 +67,7 @@ def sigint_reaches_children() -> Iterator[None]:
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize("algorithm", ["ppo", pytest.param("a3c", marks=pytest.mark.regress)])
-def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, algorithm: str) -> None:
+def test_profile_shows_the_phases_and_transfer_times_of_remote_workers(spec: Path, algorithm: str) -> None:
     spec.write_text(SPEC.format(algorithm=algorithm, env="CartPole-v1"))
     trace = spec.parent / "trace.json"
     for seconds in (0.5, 5, 50, 500):  # until the table has both workers: a3c does not wait for a particular worker
@@ -104,7 +104,7 @@ def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, alg
 
 
 @pytest.mark.usefixtures("sigint_reaches_children")
-def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
+def test_ctrl_c_prints_the_profile_so_far_and_leaves_no_process(
     spec: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     world = tmp_path_factory.mktemp("world")

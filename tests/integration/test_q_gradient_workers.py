@@ -88,7 +88,7 @@ def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_
         assert np.array_equal(learner.flat(), learner.target()) == is_copied
 
 
-def test_gorilas_workers_learn_from_replays_of_their_own_which_a_checkpoint_keeps(tmp_path: Path) -> None:
+def test_gorila_workers_learn_from_their_own_replay_buffers_which_checkpoints_keep(tmp_path: Path) -> None:
     with Training(WORLD, Gorila(**GORILA), seed=1) as training:
         delivered = delivered_by(training)
         result = trained(training, delivered)

@@ -81,7 +81,7 @@ def test_the_xml_has_a_suite_per_experiment_and_a_case_per_seed(folder: Path) ->
     assert crash.find("testcase/error") is not None
 
 
-def test_the_same_code_is_the_same_as_the_baseline(folder: Path) -> None:
+def test_unchanged_code_is_judged_the_same_as_the_baseline(folder: Path) -> None:
     stored = ["--baseline", folder / "out/baseline.json"]
     result = regress(folder, "-f", folder / "specs/match.yaml", *stored)
     assert result.exit_code == 0, result.stderr
@@ -131,7 +131,7 @@ def test_training_ends_when_the_seconds_are_used_up(folder: Path) -> None:
         assert record["stop_reason"].startswith("time_total_s ")
 
 
-def test_an_interrupt_ends_it_without_a_verdict(folder: Path, wording) -> None:
+def test_an_interrupt_ends_regress_without_a_verdict(folder: Path, wording) -> None:
     def interrupt(event: RunEvent) -> None:
         if isinstance(event, TrialEvent) and event.result is not None:
             os.kill(os.getpid(), signal.SIGINT)
@@ -141,7 +141,7 @@ def test_an_interrupt_ends_it_without_a_verdict(folder: Path, wording) -> None:
         suite.regress(experiments, runs_dir=folder / "interrupted", executor="local", watch=interrupt)
 
 
-def test_trials_that_an_end_of_ray_cut_short_have_failed_for_it(folder: Path, wording) -> None:
+def test_trials_cut_short_when_ray_ends_count_as_failed_with_that_reason(folder: Path, wording) -> None:
     sets = ["--set", "algorithm=strange_plugins:EndsRay", "--junit", folder / "out/ended.xml"]
     result = regress(folder, "-f", folder / "specs/match.yaml", *sets)
     assert result.exit_code == 4
@@ -167,7 +167,7 @@ def test_trials_that_an_end_of_ray_cut_short_have_failed_for_it(folder: Path, wo
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bad_usage_is_one_message_before_anything_runs(words: list[str], message: str, folder: Path) -> None:
+def test_wrong_usage_prints_one_message_before_anything_runs(words: list[str], message: str, folder: Path) -> None:
     before = sorted((folder / "runs").iterdir())
     result = regress(folder, "-f", folder / "specs", *(word.format(folder=folder) for word in words))
     assert result.exit_code == 2
@@ -176,7 +176,7 @@ def test_bad_usage_is_one_message_before_anything_runs(words: list[str], message
     assert sorted((folder / "runs").iterdir()) == before
 
 
-def test_speed_is_not_held_to_that_of_another_machine(folder: Path) -> None:
+def test_speed_is_not_compared_with_a_baseline_from_another_machine(folder: Path) -> None:
     stored = json.loads((folder / "out/baseline.json").read_text())
     stored["machine"]["processor"] = "abacus"
     (folder / "elsewhere.json").write_text(json.dumps(stored))

@@ -54,7 +54,7 @@ def links(page: Path) -> set[str]:
     return {os.path.relpath(page.parent / link, ROOT) for link in found}
 
 
-def test_what_the_shipped_pages_link_to_is_in_the_wheel(release: tuple[Path, Path]) -> None:
+def test_link_targets_of_the_shipped_pages_are_in_the_wheel(release: tuple[Path, Path]) -> None:
     held = {Path(name) for name in zipfile.ZipFile(release[1]).namelist()}
     held |= {folder for path in held for folder in path.parents}
     pages = [page for folder in ("docs", "examples") for page in (ROOT / folder).rglob("*.[mi]*")]
@@ -85,7 +85,7 @@ def test_an_installed_wheel_trains_reports_and_shows_specs_and_pages_in_an_empty
     assert (empty / "report.html").read_text().startswith("<!doctype html>")
 
 
-def test_a_tag_names_the_version_of_the_project() -> None:
+def test_a_release_tag_must_match_the_project_version() -> None:
     version = importlib.metadata.version("rlrun")
     demand_tag(f"v{version}")
     with pytest.raises(SystemExit, match=f"it must be v{version}"):

@@ -71,7 +71,7 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
     assert batch["rewards"].shape == (8, 2)
 
 
-def test_memory_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for_bit(tmp_path: Path) -> None:
+def test_a_run_with_memory_curiosity_and_a_constraint_resumes_bit_for_bit(tmp_path: Path) -> None:
     env = {"id": "rlrun.toys:TwoLanes", "columns": ["cost"]}
     streams = {"curiosity": {"hiddens": [8], "features": 4}, "constraint": {"column": "cost", "limit": 0.5}}
     memory = {"model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4}
@@ -113,7 +113,7 @@ def test_a_run_is_restored_bit_for_bit_though_workers_are_killed_between_two_rou
     assert found == expected
 
 
-def test_a_run_gives_the_same_numbers_again_though_a_worker_dies_in_a_fragment(tmp_path: Path) -> None:
+def test_a_worker_that_dies_in_a_fragment_does_not_change_the_results(tmp_path: Path) -> None:
     note = tmp_path / "died"
     settings = {**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4, "normalize_rewards": True}
     runs = []
@@ -128,7 +128,7 @@ def test_a_run_gives_the_same_numbers_again_though_a_worker_dies_in_a_fragment(t
 
 
 @pytest.mark.chaos
-def test_where_a_lost_workers_episodes_cannot_be_replayed_the_record_says_that_the_run_is_not_exact(
+def test_a_run_is_recorded_as_inexact_if_a_lost_workers_episodes_cannot_be_replayed(
     tmp_path: Path,
 ) -> None:
     kwargs = {"note": str(tmp_path / "died"), "is_seeded": False}
@@ -163,7 +163,7 @@ def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
     assert "ray" not in message.replace("Array", "").lower()
 
 
-def test_an_env_that_hangs_is_timed_out_and_given_up_in_the_end() -> None:
+def test_a_worker_whose_env_keeps_hanging_times_out_and_fails_the_training() -> None:
     env = {"id": f"{WORLDS}:Hanging", "kwargs": {"hang_at": 20, "seconds": 600.0, "hang_worker": 1}}
     with (
         Training(

@@ -61,7 +61,7 @@ def trained_until(training: Training, is_over: Any) -> dict[str, Any]:
 
 
 @pytest.mark.chaos
-def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_kept(
+def test_a_lost_shard_is_replaced_and_a_resumed_run_keeps_the_shards_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray

@@ -47,7 +47,7 @@ def interrupted(runs_dir: Path, spec: dict[str, Any] = SPEC, **manifest: str) ->
     return run
 
 
-def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
+def test_resuming_a_compiled_run_without_a_compiler_fails_unless_eager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     half = {"began-compiled": {**SPEC["began-compiled"], "config": {**SMALL, "precision": "bfloat16"}}}
@@ -65,7 +65,7 @@ def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
 
 
 @pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
-def test_a_run_by_kernels_alone_is_exact_on_another_processor_and_one_that_used_the_blas_is_not(
+def test_a_resume_on_another_processor_is_exact_only_if_kernels_did_all_products(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = interrupted(tmp_path / "alone")
@@ -77,7 +77,7 @@ def test_a_run_by_kernels_alone_is_exact_on_another_processor_and_one_that_used_
 
 
 @pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
-def test_kernels_of_another_processor_are_said_and_the_resume_is_not_called_exact(tmp_path: Path) -> None:
+def test_a_resume_with_kernels_from_another_processor_is_recorded_as_inexact(tmp_path: Path) -> None:
     exact = rlrun.resume(interrupted(tmp_path / "same").path)[0].directory
     other = rlrun.resume(interrupted(tmp_path / "other", kernels="those of another processor").path)[0].directory
     records = [json.loads((directory / "trial.json").read_text()) for directory in (exact, other)]

@@ -31,7 +31,7 @@ def spec(name: str, iterations: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_resumed_run_ends_as_one_that_was_not_interrupted(name: str, tmp_path: Path) -> None:
+def test_a_resumed_run_matches_an_uninterrupted_one(name: str, tmp_path: Path) -> None:
     whole, runs = tmp_path / "whole", tmp_path / "runs"
     (expected,) = rlrun.run(spec(name, 4), runs_dir=whole, executor="local")
     rlrun.run(spec(name, 2), runs_dir=runs, executor="local")

@@ -49,7 +49,7 @@ print(done.exit_code, "local worker" in done.output, "ray" in sys.modules)
 """
 
 
-def test_neither_a_lone_trial_nor_a_profile_of_it_imports_ray(tmp_path: Path) -> None:
+def test_running_or_profiling_a_single_trial_does_not_import_ray(tmp_path: Path) -> None:
     (tmp_path / "lone.yaml").write_text(json.dumps({"lone": entry()}))
     words = [sys.executable, "-c", LONE, str(tmp_path / "lone.yaml"), str(tmp_path)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
@@ -62,7 +62,7 @@ def test_neither_a_lone_trial_nor_a_profile_of_it_imports_ray(tmp_path: Path) ->
     ]
 
 
-def test_the_watcher_hears_of_everything_in_order(tmp_path: Path) -> None:
+def test_the_watcher_receives_all_events_in_order(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     (trial,) = rlrun.run({"told": entry()}, runs_dir=tmp_path, watch=events.append)
     begin, *told, end = events
@@ -79,7 +79,7 @@ def test_the_watcher_hears_of_everything_in_order(tmp_path: Path) -> None:
     assert end.trials == (trial,)
 
 
-def test_a_name_a_seed_and_overrides_go_before_the_file(tmp_path: Path) -> None:
+def test_name_seed_and_overrides_take_precedence_over_the_spec(tmp_path: Path) -> None:
     (trial,) = rlrun.run({"a": entry()}, runs_dir=tmp_path, name="b", seed=7, overrides=["stop.iteration=1"])
     assert (trial.directory, trial.last_result["iteration"]) == (tmp_path / "b/000-seed=7", 1)
 
@@ -93,7 +93,7 @@ def test_several_experiments_have_a_run_each(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_starts_from_the_weights_of_another_and_does_not_forget_it(tmp_path: Path) -> None:
+def test_a_run_starts_from_another_runs_weights_and_records_its_checkpoint(tmp_path: Path) -> None:
     (donor,) = rlrun.run({"donor": entry()}, runs_dir=tmp_path)
     (fresh,) = rlrun.run({"fresh": entry(1)}, runs_dir=tmp_path)
     (taker,) = rlrun.run({"taker": entry(1)}, runs_dir=tmp_path, from_checkpoint=donor.checkpoint)
@@ -104,7 +104,7 @@ def test_a_run_starts_from_the_weights_of_another_and_does_not_forget_it(tmp_pat
     assert record.from_checkpoint == str(donor.checkpoint)
 
 
-def test_a_finished_run_has_nothing_to_go_on_with(tmp_path: Path) -> None:
+def test_resuming_a_finished_run_only_returns_its_results(tmp_path: Path) -> None:
     trials = rlrun.run({"done": entry()}, runs_dir=tmp_path)
     events: list[RunEvent] = []
     assert rlrun.resume(tmp_path / "done", watch=events.append) == trials
@@ -113,7 +113,7 @@ def test_a_finished_run_has_nothing_to_go_on_with(tmp_path: Path) -> None:
     assert event.is_over
 
 
-def test_a_damaged_trial_json_is_named_and_once_it_is_removed_its_trial_goes_on(tmp_path: Path) -> None:
+def test_damaged_trial_json_files_are_named_and_their_trials_resume_once_removed(tmp_path: Path) -> None:
     finished = rlrun.run({"damaged": entry(seeds=3)}, runs_dir=tmp_path, executor="local")
     run = tmp_path / "damaged"
     files = [trial.directory / "trial.json" for trial in finished]
@@ -135,7 +135,7 @@ def test_a_damaged_trial_json_is_named_and_once_it_is_removed_its_trial_goes_on(
     assert [len(trial.results()) for trial in RunDirectory.open(run).results()] == [4, 4, 4]
 
 
-def test_a_run_that_goes_on_longer_names_the_schedules_that_ended_with_it(tmp_path: Path) -> None:
+def test_an_extended_run_names_the_schedules_that_ended_at_the_original_stop(tmp_path: Path) -> None:
     ending = entry(stop={"env_steps": 128})
     ending["config"] |= {"lr": [[0, 1e-3], ["end", 1e-4]], "entropy_coeff": [[0, 0.01], [64, 0.0]]}
     rlrun.run({"longer": ending}, runs_dir=tmp_path)
@@ -147,7 +147,7 @@ def test_a_run_that_goes_on_longer_names_the_schedules_that_ended_with_it(tmp_pa
     assert not any("entropy_coeff" in event.text for event in events if isinstance(event, TrialNote))
 
 
-def test_a_watcher_that_raises_ends_the_run_and_the_trial_goes_on_where_it_was(tmp_path: Path, wording) -> None:
+def test_an_exception_in_the_watcher_interrupts_the_run_which_can_be_resumed(tmp_path: Path, wording) -> None:
     def watch(event: RunEvent) -> None:
         if isinstance(event, TrialEvent) and event.result and event.result["iteration"] == 2:
             raise ArithmeticError("the view is broken")
@@ -161,7 +161,7 @@ def test_a_watcher_that_raises_ends_the_run_and_the_trial_goes_on_where_it_was(t
     assert [row["iteration"] for row in trial.results()] == [1, 2, 3, 4]
 
 
-def test_a_run_that_is_being_run_is_not_resumed(tmp_path: Path, wording) -> None:
+def test_a_run_in_progress_cannot_be_resumed(tmp_path: Path, wording) -> None:
     def watch(event: RunEvent) -> None:
         if isinstance(event, RunStarted):
             with wording.raised(UsageError, pid=os.getpid()):
@@ -171,7 +171,7 @@ def test_a_run_that_is_being_run_is_not_resumed(tmp_path: Path, wording) -> None
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_workers_of_a_trial_in_this_process_are_on_ray_and_the_trial_is_not(tmp_path: Path) -> None:
+def test_a_local_trial_with_remote_workers_uses_ray_only_for_the_workers(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     spec = {**entry(), "config": {**entry()["config"], "num_workers": 2}}
     (trial,) = rlrun.run({"w": spec}, runs_dir=tmp_path, executor="local", watch=events.append)

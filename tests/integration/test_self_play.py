@@ -37,7 +37,7 @@ def training() -> Training:
 
 
 @pytest.mark.chaos
-def test_a_worker_that_dies_is_made_anew_amid_its_games_and_nothing_differs(tmp_path: Path) -> None:
+def test_replacing_a_worker_that_dies_mid_game_does_not_change_the_results(tmp_path: Path) -> None:
     with training() as first:
         for _ in range(2):
             first.step()

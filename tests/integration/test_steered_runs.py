@@ -64,7 +64,7 @@ def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_members_of_a_population_really_run_with_what_they_were_told(tmp_path: Path) -> None:
+def test_members_of_a_population_run_with_the_settings_in_the_lineage(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     first = rlrun.run(population(), runs_dir=tmp_path, watch=events.append)
     assert {trial.status for trial in first} == {"TERMINATED"}
@@ -102,7 +102,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told(tmp_path: P
 
 @pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
-def test_a_population_that_was_killed_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_a_killed_population_resumes_with_the_same_lineage_and_results(tmp_path: Path) -> None:
     first = rlrun.run(population(), runs_dir=tmp_path / "first")
     run = first[0].directory.parent
     directory = killed(population(), tmp_path / "killed", 13)  # after some copies
@@ -114,7 +114,7 @@ def test_a_population_that_was_killed_goes_on_as_if_nothing_had_happened(tmp_pat
 
 @pytest.mark.chaos
 @pytest.mark.usefixtures("running_ray")
-def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_on_with_it(tmp_path: Path) -> None:
+def test_a_population_can_be_extended_and_a_member_that_died_after_a_copy_resumes_it(tmp_path: Path) -> None:
     copies: list[str] = []
     killed: list[str] = []
 
@@ -139,7 +139,7 @@ def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_o
 
 @pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
-def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -> None:
+def test_asynchronous_members_copy_based_on_the_scores_known_so_far(tmp_path: Path) -> None:
     """Which copies are made depends on timing, but they always follow from the scores known by then."""
     trials = rlrun.run(population(synchronous=False), runs_dir=tmp_path)
     assert {trial.status for trial in trials} == {"TERMINATED"}
@@ -201,7 +201,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
         ),
     ],
 )
-def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
+def test_schedulers_stop_trials_early_without_changing_their_results(
     tmp_path: Path, scheduler: dict[str, Any], num_samples: int, alone: list[TrialResult]
 ) -> None:
     some_rates = {**SIX_RATES, "num_samples": num_samples}
@@ -224,7 +224,7 @@ def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
 
 @pytest.mark.chaos
 @pytest.mark.usefixtures("running_ray")
-def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path: Path) -> None:
+def test_a_killed_search_resumes_with_the_same_suggestions_and_results(tmp_path: Path) -> None:
     search = spec(
         {"iteration": 3},
         {"lr": {"loguniform": [1e-5, 1e-1]}, "gamma": {"uniform": [0.9, 0.99]}},
@@ -244,7 +244,7 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
     assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
 
 
-def test_a_finished_run_goes_further_with_later_stops(tmp_path: Path) -> None:
+def test_a_finished_run_can_be_extended_with_later_stops(tmp_path: Path) -> None:
     short = spec({"iteration": 2, "env_steps": 5000}, seeds=2)
     rlrun.run(short, runs_dir=tmp_path / "short", executor="local")
     extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5}, executor="local")
@@ -259,7 +259,7 @@ def test_a_finished_run_goes_further_with_later_stops(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("steering", [{"scheduler": "asha"}, {"searcher": "optuna"}])
-def test_what_needs_ray_is_not_run_without(tmp_path: Path, steering: dict[str, Any]) -> None:
+def test_schedulers_and_searchers_are_refused_with_the_local_executor(tmp_path: Path, steering: dict[str, Any]) -> None:
     steered = spec({"env_steps": 1000}, {"lr": {"loguniform": [1e-5, 1e-1]}}, num_samples=2, **steering)
     with pytest.raises(UsageError, match=f"leave it out so that the {next(iter(steering))} can"):
         rlrun.run(steered, runs_dir=tmp_path, executor="local")

@@ -42,7 +42,7 @@ def spec(folder: Path, *, env: str = "CartPole-v1", algorithm: str = "ppo", more
     return file
 
 
-def test_an_env_that_exits_with_0_fails_the_training_and_its_error_is_one_document(tmp_path: Path) -> None:
+def test_an_env_that_exits_with_0_fails_the_training_and_json_holds_the_error(tmp_path: Path) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Exits"), "--json")
     assert done.exit_code == 4
     assert "env strange_envs:Exits raised an exception in step() (worker 0, env 0, episode 14 with seed" in done.stderr
@@ -52,7 +52,7 @@ def test_an_env_that_exits_with_0_fails_the_training_and_its_error_is_one_docume
 
 
 @pytest.mark.parametrize("env", ["strange_envs:Exits", "{id: 'strange_envs:FailsToBegin', kwargs: {at: factory}}"])
-def test_a_regression_with_an_env_that_ends_it_has_failed(tmp_path: Path, env: str) -> None:
+def test_a_regression_run_fails_if_its_env_exits_or_cannot_be_made(tmp_path: Path, env: str) -> None:
     file = spec(tmp_path, env=env, more="  expect: {episode_return_mean: 10}\n")
     done = here(tmp_path, "regress", "-f", file, "--junit", tmp_path / "junit.xml")
     assert done.exit_code == 4
@@ -69,7 +69,7 @@ def test_a_plugin_that_exits_with_0_fails_the_training(tmp_path: Path, plugin: s
     assert done.stderr.rstrip().endswith("SystemExit: 0")
 
 
-def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(
+def test_an_env_crash_shows_its_code_and_later_commands_name_its_episode(
     tmp_path: Path, wording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2))
@@ -91,7 +91,7 @@ def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_a_crash_of_an_env_in_a_worker_is_told_with_its_episode(tmp_path: Path) -> None:
+def test_an_env_crash_in_a_worker_is_reported_with_its_episode(tmp_path: Path) -> None:
     sets = ("--set", "config.num_workers=1", "--set", "config.max_worker_restarts=0")
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2), *sets)
     assert done.exit_code == 4, done.stderr
@@ -108,7 +108,7 @@ def strange_world(misdeed: str) -> tuple[str, str]:
 
 
 @pytest.mark.regress
-def test_a_crash_of_a_world_is_told_with_the_world_and_its_episode(tmp_path: Path) -> None:
+def test_a_world_crash_is_reported_with_the_world_and_its_episode(tmp_path: Path) -> None:
     env, place = strange_world("crashes")
     done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2))
     assert done.returncode == -signal.SIGSEGV
@@ -117,7 +117,7 @@ def test_a_crash_of_a_world_is_told_with_the_world_and_its_episode(tmp_path: Pat
         assert told in here(tmp_path, command, "strange").stdout
 
 
-def test_a_world_that_hangs_is_told_with_its_place_and_given_up(tmp_path: Path) -> None:
+def test_a_world_that_hangs_is_reported_with_its_episode_and_fails_the_training(tmp_path: Path) -> None:
     env, place = strange_world("hangs")
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2), "--set", "config.worker_timeout_s=2")
     assert done.exit_code == 4, done.stderr
@@ -127,7 +127,7 @@ def test_a_world_that_hangs_is_told_with_its_place_and_given_up(tmp_path: Path) 
     assert "no step finished within 2 s (worker_timeout_s)" in done.stderr
 
 
-def test_json_is_json_when_an_env_prints(tmp_path: Path) -> None:
+def test_stdout_stays_valid_json_if_an_env_prints(tmp_path: Path) -> None:
     done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Prints"), "--json")
     assert done.returncode == 0, done.stderr
     (trial,) = json.loads(done.stdout)["trials"]
@@ -138,7 +138,7 @@ def test_json_is_json_when_an_env_prints(tmp_path: Path) -> None:
 
 
 @pytest.mark.regress
-def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tmp_path: Path, wording) -> None:
+def test_a_sweep_on_ray_prints_only_json_to_stdout_even_if_envs_print(tmp_path: Path, wording) -> None:
     file = spec(tmp_path, env="strange_envs:Prints")
     sets = ("--set", "config.lr={grid_search: [1e-3, 1e-4]}", "--set", "config.num_workers=1")
     done = rlrun(tmp_path, "train", "-f", file, "--json", *sets)
@@ -156,7 +156,7 @@ def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tm
     assert "001-lr=0.0001-seed=0" in shown.stderr
 
 
-def test_mistakes_of_a_spec_and_of_the_command_line_are_json_too(tmp_path: Path) -> None:
+def test_spec_and_command_line_errors_are_reported_as_json(tmp_path: Path) -> None:
     file = spec(tmp_path, more="  stopp: 1\n")
     done = here(tmp_path, "train", "-f", file, "--json")
     assert done.exit_code == 2
@@ -170,7 +170,7 @@ def test_mistakes_of_a_spec_and_of_the_command_line_are_json_too(tmp_path: Path)
     assert json.loads(done.stdout)["error"]["message"] == "Missing argument 'RUN'."
 
 
-def test_a_step_that_hangs_is_named_and_fails_the_training_after_worker_timeout_s(tmp_path: Path) -> None:
+def test_a_hanging_step_is_reported_and_fails_the_training_after_worker_timeout_s(tmp_path: Path) -> None:
     file = spec(tmp_path, env="strange_envs:Hangs")
     done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=2")
     assert done.exit_code == 4, done.stderr
@@ -205,7 +205,7 @@ def test_an_env_that_hangs_when_it_is_made_or_evaluated_fails_the_training(
     assert "time.sleep(10_000)" in done.stderr
 
 
-def test_an_env_that_hangs_when_it_is_closed_costs_nothing_that_was_done(tmp_path: Path) -> None:
+def test_an_env_that_hangs_when_closed_only_causes_a_warning(tmp_path: Path) -> None:
     file = spec(tmp_path, env="strange_envs:HangsWhenClosed")
     with pytest.warns(UserWarning, match=r"closing it \(.*\) took more than 1 s \(worker_timeout_s\)"):
         done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=1")
@@ -246,7 +246,9 @@ def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: py
         ("OperatesOnNothing", 4, "TakesNothing.__call__() takes 1 positional argument but 2 were given: it is in"),
     ],
 )
-def test_a_mistake_of_a_plugin_is_told_as_the_plugins(tmp_path: Path, plugin: str, exit_code: int, told: str) -> None:
+def test_a_plugin_error_is_not_reported_as_a_bug_in_rlrun(
+    tmp_path: Path, plugin: str, exit_code: int, told: str
+) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, algorithm=f"strange_plugins:{plugin}"))
     assert done.exit_code == exit_code, done.stderr
     assert told in done.stderr
@@ -254,7 +256,7 @@ def test_a_mistake_of_a_plugin_is_told_as_the_plugins(tmp_path: Path, plugin: st
 
 
 @pytest.mark.parametrize("words", [("validate",), ("plan", "-f"), ("metrics", "-f")])
-def test_every_command_that_makes_a_plugin_tells_its_mistakes_as_its_own(
+def test_every_command_that_instantiates_a_plugin_attributes_errors_to_it(
     tmp_path: Path, words: tuple[str], wording
 ) -> None:
     done = CliRunner().invoke(cli, [*words, str(spec(tmp_path, algorithm="strange_plugins:RaisesInInit"))])
@@ -269,27 +271,27 @@ def limited(folder: Path, limit: str, *words: object) -> subprocess.CompletedPro
     return subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=800)
 
 
-def test_a_lack_of_file_descriptors_names_the_limit_to_raise(tmp_path: Path, wording) -> None:
+def test_running_out_of_file_descriptors_names_the_limit_to_raise(tmp_path: Path, wording) -> None:
     done = limited(tmp_path, "-n 8", "train", "-f", spec(tmp_path))
     assert done.returncode == 7, done.stderr
     assert done.stderr.splitlines()[-1] == wording()
     assert done.stderr == wording("ulimit -n")
 
 
-def test_a_limit_on_memory_is_a_lack_of_memory(tmp_path: Path) -> None:
+def test_hitting_a_memory_limit_is_reported_as_out_of_memory(tmp_path: Path) -> None:
     done = limited(tmp_path, "-v 300000", "train", "-f", spec(tmp_path))
     assert done.returncode == 7, done.stderr
     assert "Error: out of memory" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_interrupt_that_an_env_raises_ends_like_the_user_s(tmp_path: Path) -> None:
+def test_a_keyboard_interrupt_raised_by_an_env_ends_like_ctrl_c(tmp_path: Path) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Interrupts"))
     assert done.exit_code == 130, done.stderr
     assert f"SIGINT: stopped; continue with: rlrun resume {tmp_path}/runs/strange" in done.stderr
 
 
-def test_an_env_that_cannot_be_trained_in_ends_with_6_and_leaves_no_run(tmp_path: Path, wording) -> None:
+def test_an_unusable_env_exits_with_6_and_leaves_no_run(tmp_path: Path, wording) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:WithoutActions"))
     assert done.exit_code == 6, done.stderr
     assert wording("strange_envs:WithoutActions", "action_space") in done.stderr.splitlines()
@@ -297,7 +299,7 @@ def test_an_env_that_cannot_be_trained_in_ends_with_6_and_leaves_no_run(tmp_path
 
 
 @pytest.mark.parametrize("kwargs", ["at: factory", "at: factory, exits: true", "at: 1", "at: 1, exits: true"])
-def test_an_env_that_fails_before_its_first_step_ends_with_4_and_leaves_no_run(tmp_path: Path, kwargs: str) -> None:
+def test_an_env_that_fails_before_its_first_step_exits_with_4_and_leaves_no_run(tmp_path: Path, kwargs: str) -> None:
     env = f"{{id: 'strange_envs:FailsToBegin', kwargs: {{{kwargs}}}}}"
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, more="  seeds: 2\n"), "--executor", "local")
     assert done.exit_code == 4, done.stderr
@@ -332,14 +334,16 @@ def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path, wo
         ),
     ],
 )
-def test_a_run_that_had_collected_before_its_env_failed_is_kept(tmp_path: Path, env: str, more: str, wording) -> None:
+def test_a_run_is_kept_if_its_env_failed_after_steps_were_collected(
+    tmp_path: Path, env: str, more: str, wording
+) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, more=more))
     assert done.exit_code == 4, done.stderr
     assert wording("strange_envs:FailsToBegin") in done.stderr.splitlines()
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["strange"]
 
 
-def test_a_bug_ends_with_1_and_asks_for_a_report(tmp_path: Path) -> None:
+def test_a_bug_exits_with_1_and_asks_for_a_report(tmp_path: Path) -> None:
     program = """
 import rlrun.cli.targets
 from rlrun.cli.main import main

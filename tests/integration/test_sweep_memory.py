@@ -28,7 +28,7 @@ def reachable(root: Any) -> dict[int, Any]:
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_of_a_trial_that_has_ended_next_to_nothing_is_kept(tmp_path: Path) -> None:
+def test_the_driver_keeps_almost_no_memory_per_finished_trial(tmp_path: Path) -> None:
     from ray.tune.experiment import Trial
 
     ended: list[str] = []

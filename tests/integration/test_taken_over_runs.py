@@ -63,7 +63,7 @@ def equal(copy: Path, run: Path) -> bool:
     "continues",
     ["while the new owner runs", pytest.param("after the new owner has ended", marks=pytest.mark.regress)],
 )
-def test_nothing_of_an_owner_that_was_stopped_lands_in_the_copy(
+def test_a_suspended_owner_writes_nothing_to_the_copy_after_a_takeover(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, continues: str
 ) -> None:
     storage = tmp_path / "storage"

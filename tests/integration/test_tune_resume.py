@@ -70,7 +70,7 @@ def uninterrupted(spec: dict[str, Any], runs: Path) -> list[list[dict[str, Any]]
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize(("num_workers", "executor"), [(0, "local"), pytest.param(1, "ray", marks=pytest.mark.chaos)])
-def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
+def test_a_run_resumes_exactly_after_its_whole_process_tree_was_killed(
     tmp_path: Path, num_workers: int, executor: str
 ) -> None:
     killed = run_until(spec(num_workers), tmp_path, executor, 11, "SIGKILL", "tree")
@@ -94,7 +94,7 @@ def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     assert times == sorted(times)
 
 
-def test_a_run_that_is_told_to_end_saves_where_the_iteration_ends_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_sigterm_saves_at_the_end_of_the_iteration_and_prints_the_resume_command(tmp_path: Path) -> None:
     interrupted = run_until(spec(), tmp_path, "local", 7, "SIGTERM", "self")
     assert interrupted.returncode == 130, interrupted.stderr
     assert interrupted.stdout == f"SIGTERM: stopped; continue with: rlrun resume {tmp_path}/steady\n"
@@ -106,7 +106,7 @@ def test_a_run_that_is_told_to_end_saves_where_the_iteration_ends_and_says_how_t
 
 
 @pytest.mark.chaos
-def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_path: Path) -> None:
+def test_sigterm_while_ray_starts_prints_the_resume_command(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys, threading, time, rlrun\n"
         "from rlrun.engine.messages.errors import Interrupted\n"
@@ -131,7 +131,7 @@ def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_
     assert str(tmp_path) not in listed
 
 
-def test_a_signal_to_the_group_saves_what_runs_of_a_sweep_and_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_sigterm_to_the_process_group_saves_running_trials_and_leaves_no_process(tmp_path: Path) -> None:
     sweep = spec(seeds=3)
     interrupted = run_until(sweep, tmp_path, "ray", 9, "SIGTERM", "group")
     assert interrupted.returncode == 130, interrupted.stderr

@@ -63,7 +63,7 @@ class Breaks(gymnasium.Env):
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_nodes_that_are_asked_for_kernels_answer_as_this_machine_does() -> None:
+def test_nodes_report_kernel_support_like_this_machine() -> None:
     reason = why_no_library()
     assert why_no_kernels_on_nodes() == (f"on node {ray.nodes()[0]['NodeManagerHostname']} {reason}" if reason else "")
 
@@ -104,7 +104,7 @@ def test_a_sweep_gives_the_same_numbers_twice_and_in_both_executors(tmp_path: Pa
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize(("executor", "deaths"), [("local", 0), ("ray", 1)])
-def test_a_trial_that_fails_shows_the_users_traceback_and_those_beside_one_whose_process_dies_go_on(
+def test_a_failed_trial_shows_the_users_traceback_and_other_trials_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any, deaths: int
 ) -> None:
     (tmp_path / "small_world.py").write_text(BREAKS)
@@ -173,9 +173,7 @@ def test_failed_trials_are_run_again_only_when_asked_for(tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_what_does_not_fit_the_running_ray_is_refused_at_once_or_after_a_wait_and_leaves_nothing_behind(
-    tmp_path: Path, wording
-) -> None:
+def test_a_trial_too_large_for_the_cluster_is_refused_now_or_after_the_wait(tmp_path: Path, wording) -> None:
     import ray
 
     spec = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}, "config": {"num_workers": 99}}

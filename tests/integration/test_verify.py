@@ -48,7 +48,7 @@ def changed(written: Path, folder: Path, **changes: Any) -> Path:
     return spec
 
 
-def test_a_second_training_of_the_first_seed_has_the_digests_of_the_first_one(written: Path) -> None:
+def test_retraining_the_first_seed_reproduces_its_digests(written: Path) -> None:
     digests = json.loads(written.with_name("match.digest.json").read_text())
     assert (digests["seed"], len(digests["rows"]), len({*digests["rows"], digests["weights"]})) == (3, 3, 4)
     result = verify(written.parent, written, "--json")
@@ -57,7 +57,7 @@ def test_a_second_training_of_the_first_seed_has_the_digests_of_the_first_one(wr
     assert (found["is_equal"], found["first_differing_row"], found["causes"]) == (True, None, [])
 
 
-def test_the_first_row_that_differs_is_told_with_what_differs_here(written: Path, tmp_path: Path) -> None:
+def test_the_first_differing_row_is_reported_with_likely_causes(written: Path, tmp_path: Path) -> None:
     digests = json.loads(written.with_name("match.digest.json").read_text())
     rows = [digests["rows"][0], "0" * 16, digests["rows"][2]]
     made_with = {**digests["made_with"], "updates": "NumPy", "NumPy": "0.1"}
@@ -70,7 +70,7 @@ def test_the_first_row_that_differs_is_told_with_what_differs_here(written: Path
     assert other.startswith("also: NumPy: ")
 
 
-def test_other_final_weights_are_a_difference(written: Path, tmp_path: Path) -> None:
+def test_different_final_weights_are_reported(written: Path, tmp_path: Path) -> None:
     result = verify(tmp_path, changed(written, tmp_path, weights="0" * 16))
     assert result.exit_code == 1
     assert "final weights differ" in result.stdout
@@ -84,7 +84,7 @@ def test_a_spec_without_digests_says_how_to_write_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"format": 99}', '{"format": 1, "seed": -1}'])
-def test_a_file_that_holds_no_digests_is_named(written: Path, tmp_path: Path, content: str) -> None:
+def test_a_file_without_valid_digests_is_named(written: Path, tmp_path: Path, content: str) -> None:
     spec = changed(written, tmp_path)
     spec.with_name("match.digest.json").write_text(content)
     result = verify(tmp_path, spec)
@@ -103,7 +103,7 @@ def test_a_sweep_and_two_experiments_are_refused(written: Path, tmp_path: Path) 
     assert "match, rematch" in two.stderr
 
 
-def test_published_digests_are_of_the_shipped_specs_as_they_are() -> None:
+def test_published_digests_match_the_settings_of_the_shipped_specs() -> None:
     """After a change to one of these specs, run `rlrun verify SPEC --write` to publish its new results."""
     specs = [path for path in shipped_configs() if digest_file(path).exists()]
     assert len(specs) >= 10
@@ -112,7 +112,7 @@ def test_published_digests_are_of_the_shipped_specs_as_they_are() -> None:
         assert read_digests(digest_file(spec)).made_with["spec"] == settings_digest(experiment), spec
 
 
-def test_a_misspelled_shipped_spec_is_guessed(tmp_path: Path) -> None:
+def test_a_misspelled_shipped_spec_suggests_the_right_name(tmp_path: Path) -> None:
     result = verify(tmp_path, "cartpole/pppo")
     assert result.exit_code == 2
     assert "'cartpole/ppo'" in result.stderr

@@ -77,7 +77,7 @@ def make_set(tmp_path: Path) -> Iterator[MakeSet]:
         workers.close()
 
 
-def test_synchronous_rollouts_come_in_rounds_in_the_order_of_the_workers_and_are_counted(make_set: MakeSet) -> None:
+def test_synchronous_rollouts_arrive_in_rounds_in_worker_order_and_are_counted(make_set: MakeSet) -> None:
     workers = make_set(2, seconds={1: 0.3})
     flow = policy_workers(workers).rollouts()
     assert rows_of_workers(flow, 4) == [[1, 0, -1, 0], [2, 0, -1, 0], [1, 1, -1, 0], [2, 1, -1, 0]]
@@ -90,7 +90,7 @@ def test_synchronous_rollouts_come_in_rounds_in_the_order_of_the_workers_and_are
     assert workers.counts.take_filter_deltas("default") == {}
 
 
-def test_a_broadcast_downstream_comes_before_the_next_round_and_to_one_worker_if_only_that_is_named(
+def test_a_broadcast_arrives_before_the_next_round_and_can_target_one_worker(
     make_set: MakeSet,
 ) -> None:
     workers = make_set(2)
@@ -110,7 +110,7 @@ def test_a_broadcast_downstream_comes_before_the_next_round_and_to_one_worker_if
 
 
 @pytest.mark.parametrize("how", ["die", pytest.param("hang", marks=pytest.mark.chaos)])
-def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make_set: MakeSet, how: str) -> None:
+def test_a_worker_lost_mid_fragment_is_replaced_and_its_request_is_repeated(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(2, 1): how})
     flow = policy_workers(workers).rollouts()
     workers.started.order(Orders(weights(3)))
@@ -158,7 +158,7 @@ def test_a_worker_that_keeps_dying_ends_the_run_once_its_restarts_are_used_up(ma
     assert time.monotonic() - began > 1.0  # the second restart was delayed
 
 
-def test_an_error_of_ours_arrives_as_it_was_and_is_not_tried_again(make_set: MakeSet) -> None:
+def test_an_rlrun_error_in_a_worker_arrives_unchanged_and_is_not_retried(make_set: MakeSet) -> None:
     workers = make_set(1, acts={(1, 1): "lab-error"})
     with pytest.raises(LabError) as caught:
         policy_workers(workers).rollouts().take(2)
@@ -185,7 +185,7 @@ def test_any_other_error_arrives_with_its_own_traceback(make_set: MakeSet, how: 
     assert workers.worker_restarts == 0
 
 
-def test_an_env_that_cannot_be_made_is_reported_as_it_was(make_set: MakeSet) -> None:
+def test_the_error_of_an_env_that_cannot_be_made_arrives_unchanged(make_set: MakeSet) -> None:
     with pytest.raises(EnvironmentUnusable, match=r"^Lab-v3 needs a laser: pip install 'rlrun\[laser\]'$"):
         policy_workers(make_set(1, kind="unusable")).rollouts().take(1)
 
@@ -226,7 +226,7 @@ def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_thos
 
 
 @pytest.mark.parametrize("how", ["die", pytest.param("hang", marks=pytest.mark.chaos)])
-def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_due(make_set: MakeSet, how: str) -> None:
+def test_a_lost_asynchronous_worker_continues_with_the_next_undelivered_fragment(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(1, 2): how}, seconds={2: 0.2})
     workers.started.order(Orders(weights(3)))
     flow = policy_workers(workers).rollouts(mode="async", in_flight=2)
@@ -240,7 +240,7 @@ def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_d
     assert workers.worker_restarts == 1
 
 
-def test_operators_on_workers_run_there_and_their_state_is_kept_for_as_many_workers(make_set: MakeSet) -> None:
+def test_operators_run_on_workers_and_their_state_restores_for_the_same_worker_count(make_set: MakeSet) -> None:
     def pids_and_items(flow: Flow[Any], number: int) -> list[list[int]]:
         return [batch["row"].tolist() for batch in flow.take(number)]
 

@@ -69,7 +69,7 @@ def killed(tmp_path: Path) -> Path:
     return tmp_path / "killed"
 
 
-def test_a_killed_trial_of_two_policies_goes_on_as_if_nothing_had_happened(killed: Path, tmp_path: Path) -> None:
+def test_a_killed_trial_with_two_policies_resumes_exactly(killed: Path, tmp_path: Path) -> None:
     with TrialLoop(trial_of(), tmp_path / "undisturbed") as loop:
         undisturbed = run_until_done(loop)
     with TrialLoop(trial_of(), killed, resume=True) as loop:
@@ -81,7 +81,7 @@ def test_a_killed_trial_of_two_policies_goes_on_as_if_nothing_had_happened(kille
     assert rows[-1]["evaluation/policies/b/episode_return_mean"] > 0
 
 
-def test_a_metric_of_a_policy_ends_a_trial_and_chooses_its_best_checkpoint(tmp_path: Path) -> None:
+def test_a_policys_metric_can_stop_a_trial_and_choose_its_best_checkpoint(tmp_path: Path) -> None:
     stop = {"policies/b/sgd_steps": 40, "iteration": 50}
     chosen = {"every": 1, "keep": 1, "best": "policies/b/episode_return_mean"}
     with TrialLoop(trial_of(stop=stop, checkpoint=chosen, evaluation=None), tmp_path / "trial") as loop:
@@ -93,7 +93,7 @@ def test_a_metric_of_a_policy_ends_a_trial_and_chooses_its_best_checkpoint(tmp_p
     assert kept == [f"iteration_{number:06}" for number in sorted({1 + scores.index(max(scores)), len(rows)})]
 
 
-def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed: Path, wording) -> None:
+def test_policies_missing_from_a_checkpoint_start_fresh_and_the_others_continue(killed: Path, wording) -> None:
     replaced = trial_of(policies={"a": PPO, "b": PPO})
     with TrialLoop(replaced, killed, resume=True) as loop:
         assert loop.resumption is not None
@@ -106,7 +106,7 @@ def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed
     assert json.loads((killed / "trial.json").read_text())["exact_resume"] is False
 
 
-def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path, wording) -> None:
+def test_resuming_a_policy_with_changed_settings_is_refused(killed: Path, wording) -> None:
     changed = {**PPO, "config": {**PPO["config"], "gamma": 0.5}}
     with wording.raised(CheckpointError, "policies.a.config.gamma", "0.5", "0.99"):
         TrialLoop(trial_of(policies={"a": changed, "b": DQN}), killed, resume=True)
@@ -126,9 +126,7 @@ def league_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], Pat
     return rows, folder / "undisturbed", folder / "killed"
 
 
-def test_a_killed_trial_with_a_league_goes_on_as_if_nothing_had_happened(
-    league_run: tuple[list[Row], Path, Path], tmp_path: Path
-) -> None:
+def test_a_killed_trial_with_a_league_resumes_exactly(league_run: tuple[list[Row], Path, Path], tmp_path: Path) -> None:
     undisturbed, _, killed = league_run
     shutil.copytree(killed, tmp_path / "killed")
     with TrialLoop(trial_of(**LEAGUE), tmp_path / "killed", resume=True) as loop:
@@ -149,14 +147,16 @@ def test_a_killed_trial_with_a_league_goes_on_as_if_nothing_had_happened(
         ),
     ],
 )
-def test_another_league_is_refused_at_a_resume(
+def test_resuming_with_changed_league_settings_is_refused(
     league_run: tuple[list[Row], Path, Path], changed: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(CheckpointError, match=said):
         TrialLoop(trial_of(**{**LEAGUE, **changed}), league_run[2], resume=True)
 
 
-def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_path: Path, wording) -> None:
+def test_commands_work_on_a_run_with_a_league(
+    league_run: tuple[list[Row], Path, Path], tmp_path: Path, wording
+) -> None:
     code, text = command("league", str(league_run[1]))
     assert (code, "main:4" in text, RANDOM in text) == (0, True, True)
     games = ("evaluate", str(league_run[1]), "--against", RANDOM, "--episodes", "4")
@@ -169,7 +169,7 @@ def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_pa
     assert command("validate", "--env", str(path))[0] == 0
 
 
-def test_a_sweep_over_a_setting_of_a_policy_learns_otherwise_in_each_trial(tmp_path: Path) -> None:
+def test_a_sweep_over_a_policys_setting_gives_each_trial_its_own_value(tmp_path: Path) -> None:
     varied = {**PPO, "config": {**PPO["config"], "lr": {"grid_search": [1e-3, 1e-2]}}}
     entry = {**ENTRY, "policies": {"a": varied, "b": DQN}, "stop": {"iteration": 2}}
     trials = rlrun.run({"sweep": entry}, runs_dir=tmp_path, executor="local")
@@ -180,7 +180,7 @@ def test_a_sweep_over_a_setting_of_a_policy_learns_otherwise_in_each_trial(tmp_p
     assert [trial.last_result["policies/a/learner/lr"] for trial in trials] == [1e-3, 1e-2]
 
 
-def test_a_member_takes_over_all_policies_of_another_and_a_setting_of_one_changes(tmp_path: Path) -> None:
+def test_a_member_copies_all_policies_of_another_and_changes_one_setting(tmp_path: Path) -> None:
     with TrialLoop(trial_of(), tmp_path / "donor") as donor:
         donor.step()
         parent = donor.save()
@@ -199,7 +199,7 @@ def test_a_member_takes_over_all_policies_of_another_and_a_setting_of_one_change
 
 @pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
-def test_a_population_changes_a_setting_of_a_policy_and_takes_over_all_policies(tmp_path: Path) -> None:
+def test_a_population_mutates_only_the_named_setting_of_one_policy(tmp_path: Path) -> None:
     pbt = {
         "interval_env_steps": 64,
         "metric": "policies/a/episode_return_mean",
@@ -228,7 +228,7 @@ def command(*words: str) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
-def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Path, wording) -> None:
+def test_commands_work_on_a_run_with_several_policies(done: TrialResult, tmp_path: Path, wording) -> None:
     run = str(done.directory.parent)
     code, text = command("show", run)
     assert (code, text.splitlines()[0]) == (0, wording("rlrun.toys:CartPoles"))
@@ -241,7 +241,7 @@ def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Pa
     assert command("report", run, "-o", str(tmp_path / "page.html"))[0] == 0
 
 
-def test_a_world_is_named_on_the_command_line_by_a_mapping(
+def test_the_option_env_accepts_a_world_as_a_mapping(
     done: TrialResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = "{world: 'rlrun.toys:CartPoles', max_episode_steps: 3}"
@@ -257,7 +257,7 @@ def test_a_world_is_named_on_the_command_line_by_a_mapping(
     assert (code, "policies/default/learner/kl" in text) == (0, True)
 
 
-def test_commands_for_one_agent_say_so(done: TrialResult, tmp_path: Path) -> None:
+def test_single_agent_commands_are_refused_in_a_multi_agent_env(done: TrialResult, tmp_path: Path) -> None:
     run = str(done.directory.parent)
     assert command("demonstrate", run, "-o", str(tmp_path / "x.npz"))[0] == 2
     assert command("record", run, "-o", str(tmp_path / "x.gif"))[0] == 2

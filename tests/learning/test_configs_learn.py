@@ -62,7 +62,7 @@ def test_the_config_learns(config: str, tmp_path: Path) -> None:
     assert verdict.passed, verdict.cases
 
 
-def test_policies_that_do_not_learn_miss_the_easy_gates(tmp_path: Path) -> None:
+def test_frozen_policies_miss_the_easy_gates(tmp_path: Path) -> None:
     # Frozen policies gain nothing from more env steps, so a few are enough. `make regress` tries the gates of all
     # configs.
     experiments = [easy(f"regression/{config}.yaml", env_steps=2_000) for config in ("ppo_cartpole", "ppo_pendulum")]
@@ -91,7 +91,9 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdicts, str]:
 @pytest.mark.regress
 @pytest.mark.timeout(3600)  # the first test waits until everything is trained
 @pytest.mark.parametrize("config", RANDOM_LEVELS)
-def test_the_config_reaches_what_it_expects(config: str, learned: tuple[Verdicts, str]) -> None:
+def test_the_config_reaches_its_expected_return_and_no_seed_is_at_random_level(
+    config: str, learned: tuple[Verdicts, str]
+) -> None:
     verdicts, told = learned
     found = returns_of(verdicts[config])
     assert verdicts[config]["passed"], f"{found}\n{told}"
@@ -100,7 +102,7 @@ def test_the_config_reaches_what_it_expects(config: str, learned: tuple[Verdicts
 
 
 @pytest.mark.regress
-def test_the_gates_keep_policies_out_that_do_not_learn(tmp_path: Path) -> None:
+def test_frozen_policies_miss_the_expected_return_of_every_config(tmp_path: Path) -> None:
     words = ["--control", "--executor", "local", "--seeds", "1"]
     verdicts, told = regress(list(RANDOM_LEVELS), tmp_path, *words)
     assert told.startswith("0\n"), told
@@ -111,7 +113,7 @@ def test_the_gates_keep_policies_out_that_do_not_learn(tmp_path: Path) -> None:
 @pytest.mark.regress
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("config", "least"), [("lunar_lander/ppo.yaml", 200), ("lunar_lander/dqn.yaml", 120)])
-def test_lunar_lander_is_reached_as_the_interquartile_mean_of_five_seeds(
+def test_lunar_lander_is_solved_by_the_interquartile_mean_of_five_seeds(
     config: str, least: float, tmp_path: Path
 ) -> None:
     verdicts, told = regress([config], tmp_path, "--seeds", "5")

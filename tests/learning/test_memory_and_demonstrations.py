@@ -18,7 +18,7 @@ POSITIONS = {
 
 @pytest.mark.regress
 @pytest.mark.timeout(1800)
-def test_without_memory_nobody_balances_a_pole_whose_velocity_is_hidden() -> None:
+def test_dqn_without_memory_cannot_balance_a_pole_whose_velocity_is_hidden() -> None:
     config = {"num_envs_per_worker": 8, "rollout_fragment_length": 8, "training_intensity": 0.1, "n_step": 3}
     schedules = {"lr": 1e-3, "epsilon": [[0, 1.0], [10_000, 0.05]]}
     returns = []
@@ -33,7 +33,7 @@ def test_without_memory_nobody_balances_a_pole_whose_velocity_is_hidden() -> Non
 
 @pytest.mark.regress
 @pytest.mark.timeout(1800)
-def test_without_its_core_ppo_does_not_balance_that_pole_either(tmp_path: Path) -> None:
+def test_ppo_without_a_core_cannot_balance_a_pole_whose_velocity_is_hidden(tmp_path: Path) -> None:
     spec = CONFIGS / "cartpole/ppo_lstm_position_only.yaml"
     (trial,) = rlrun.run(spec, overrides=["config.model.core=null"], runs_dir=tmp_path)
     evaluated = "evaluation/episode_return_mean"
@@ -44,7 +44,7 @@ def test_without_its_core_ppo_does_not_balance_that_pole_either(tmp_path: Path) 
 
 @pytest.mark.regress
 @pytest.mark.timeout(1800)
-def test_only_who_was_shown_the_way_finds_the_goal_of_mountain_car(tmp_path: Path) -> None:
+def test_r2d3_solves_mountain_car_only_with_demonstrations(tmp_path: Path) -> None:
     def final_return(*overrides: str) -> float:
         raw = ["config.normalize_observations=false", *overrides]  # normalized velocities lead there by chance
         (trial,) = rlrun.run(CONFIGS / "mountaincar/r2d3.yaml", overrides=raw, runs_dir=tmp_path)

@@ -129,7 +129,7 @@ def actions_of(data: Any, model: Any) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("name", ON_POLICY)
-def test_an_update_of_a_rollout_is_that_of_sb3(name: str) -> None:
+def test_updates_from_a_rollout_match_sb3(name: str) -> None:
     case = ON_POLICY[name]
     model = model_of(case)
     buffer = model.rollout_buffer
@@ -175,7 +175,7 @@ def draws(name: str, size: int, dimensions: int) -> Columns:
 
 
 @pytest.mark.parametrize("name", REPLAY)
-def test_an_update_from_a_replay_buffer_is_that_of_sb3(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_from_a_replay_buffer_match_sb3(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = REPLAY[name]
     model = model_of(case)
     model.learn(case.theirs["learning_starts"])

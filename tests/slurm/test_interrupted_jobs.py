@@ -161,7 +161,7 @@ def calm(spec: Path) -> Path:
     ],
     ids=["one node", "several nodes"],
 )
-def test_a_job_that_is_interrupted_in_every_way_ends_as_if_nothing_had_happened(
+def test_a_job_interrupted_in_every_way_matches_an_undisturbed_run(
     recipe: str, ways: list[str], jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "runs/job"
@@ -177,7 +177,7 @@ def test_a_job_that_is_interrupted_in_every_way_ends_as_if_nothing_had_happened(
     assert all(trial.status == "TERMINATED" for trial in RunDirectory.open(run).results())
 
 
-def test_a_job_on_several_nodes_that_loses_one_ends_as_if_nothing_had_happened(
+def test_a_multi_node_job_that_loses_a_node_matches_an_undisturbed_run(
     jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "runs/job"

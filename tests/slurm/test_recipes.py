@@ -87,9 +87,7 @@ def test_two_jobs_on_one_node_train_side_by_side(
     assert max(jobs.field(job, "StartTime") for job in both) < min(jobs.field(job, "EndTime") for job in both)
 
 
-def test_a_task_of_an_array_that_was_killed_is_repeated_alone(
-    jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
-) -> None:
+def test_a_killed_array_task_can_be_requeued_alone(jobs: Jobs, spec: Path, calm: Path, tmp_path: Path) -> None:
     job = jobs.submit("array.sbatch", [spec, "--runs-dir", tmp_path / "runs", *LONGER], tmp_path)
     rows = tmp_path / "runs/sweep/001-seed=1/result.json"
     jobs.wait(rows.exists, lambda: output(tmp_path))
@@ -110,7 +108,7 @@ def test_an_array_that_begins_at_1_is_refused_with_the_fix(jobs: Jobs, spec: Pat
     assert "--array=0-1" in told
 
 
-def test_a_requeued_job_without_the_flag_to_resume_does_not_begin_again(jobs: Jobs, spec: Path, tmp_path: Path) -> None:
+def test_a_requeued_job_without_resume_fails_instead_of_starting_over(jobs: Jobs, spec: Path, tmp_path: Path) -> None:
     words = ["-m", "rlrun", "train", spec, "--runs-dir", tmp_path / "runs", "--set", "stop.env_steps=10_000_000"]
     script = tmp_path / "job.sbatch"
     script.write_text(f"#!/bin/bash\nexec {sys.executable} {' '.join(map(str, words))}\n")

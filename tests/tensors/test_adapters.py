@@ -78,7 +78,7 @@ def test_masked_resets_leave_other_slots_alone(env: JaxEnv) -> None:
     assert not torch.equal(after[mask], before[mask])
 
 
-def test_slots_with_one_seed_have_one_episode(cartpole: JaxEnv) -> None:
+def test_slots_with_equal_seeds_play_equal_episodes(cartpole: JaxEnv) -> None:
     observations = cartpole.reset(seeds=torch.tensor([3, 4, 3, 5, 6, 7]))
     assert torch.equal(observations[0], observations[2])
     assert not torch.equal(observations[0], observations[1])
@@ -97,7 +97,7 @@ def test_a_time_limit_truncates_with_the_observation_before_the_reset(fast: JaxE
         torch.testing.assert_close(step.finals.observations[:, 1], torch.full((SLOTS,), velocity))
 
 
-def test_gymnax_moves_as_it_does_alone(cartpole: JaxEnv) -> None:
+def test_steps_in_gymnax_match_gymnax_without_the_adapter(cartpole: JaxEnv) -> None:
     import gymnax
     import jax
 

@@ -178,7 +178,7 @@ def assert_equal_to_the_cuts(
 
 @SLOWLY
 @given(world=worlds)
-def test_filled_rows_are_those_with_a_step_a_final_observation_or_what_closes_a_slot(world: World) -> None:
+def test_rows_count_as_filled_if_they_hold_a_step_a_final_observation_or_a_closing_row(world: World) -> None:
     rng = np.random.default_rng(world.seed)
     kinds = kinds_of(world, rng)
     for first in range(0, len(kinds) - 1, world.length):
@@ -195,7 +195,7 @@ def test_filled_rows_are_those_with_a_step_a_final_observation_or_what_closes_a_
 
 @SLOWLY
 @given(world=worlds)
-def test_rows_that_are_packed_come_back_where_they_were(world: World) -> None:
+def test_unpacking_returns_packed_rows_to_their_positions(world: World) -> None:
     for batch, _, _ in fragments_of(world):
         rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
         packed = rows.pack(batch["values"][:-1])
@@ -211,7 +211,7 @@ def test_a_fragment_without_empty_rows_is_its_own_packing() -> None:
     assert Packing(valid, ends, ~valid & valid).pack(column) is column
 
 
-def test_empty_rows_behind_an_end_leave_all_others_where_they_are() -> None:
+def test_empty_rows_after_the_end_of_an_episode_do_not_move_other_rows() -> None:
     valid = np.array([[True], [False], [False], [True]])
     ends = np.array([[True], [False], [True], [False]])
     column = np.array([[1.0], [2.0], [np.nan], [4.0], [5.0]])
@@ -220,7 +220,7 @@ def test_empty_rows_behind_an_end_leave_all_others_where_they_are() -> None:
 
 @SLOWLY
 @given(world=worlds, gae_lambda=st.floats(0, 1))
-def test_advantages(world: World, gae_lambda: float) -> None:
+def test_advantages_ignore_empty_rows(world: World, gae_lambda: float) -> None:
     compute = ComputeAdvantages(GAMMA, gae_lambda)
     for batch, cuts, where in fragments_of(world):
         found, alone = compute(batch), [cut and compute(cut) for cut in cuts]
@@ -228,7 +228,7 @@ def test_advantages(world: World, gae_lambda: float) -> None:
             assert_equal_to_the_cuts(found[name], [own and own[name] for own in alone], cuts, where)
 
 
-def test_a_step_before_a_gap_looks_to_the_next_row_that_holds_something() -> None:
+def test_the_advantage_of_a_step_before_a_gap_uses_the_next_filled_row() -> None:
     nan = np.nan
     column = lambda *numbers: np.array(numbers, np.float32)[:, None]  # noqa: E731
     never = np.zeros((4, 1), np.bool_)
@@ -246,7 +246,7 @@ def test_a_step_before_a_gap_looks_to_the_next_row_that_holds_something() -> Non
 
 @SLOWLY
 @given(world=worlds)
-def test_vtrace_over_rows_of_whole_fragments(world: World) -> None:
+def test_vtrace_over_whole_fragments_ignores_empty_rows(world: World) -> None:
     def traced(rows: SampleBatch) -> list[np.ndarray]:
         columns = (rows["logp"], rows["values"], rows["rewards"], rows["terminateds"], rows["valid"])
         return [found.numpy() for found in vtrace(*(torch.from_numpy(column) for column in columns), gamma=GAMMA)]
@@ -270,7 +270,7 @@ def test_vtrace_over_rows_of_whole_fragments(world: World) -> None:
 
 @SLOWLY
 @given(world=worlds, length=st.integers(1, 5))
-def test_rows_of_sequences_hold_a_slot_s_steps_one_behind_the_other(world: World, length: int) -> None:
+def test_sequence_rows_hold_the_steps_of_a_slot_without_gaps(world: World, length: int) -> None:
     for batch, cuts, _ in fragments_of(world):
         rows = sequence_rows(batch.steps(), length)
         assert all(np.isfinite(leaf).all() for leaf in leaves(dict(rows)))
@@ -299,7 +299,7 @@ def with_values(rows: SampleBatch, batch: SampleBatch) -> SampleBatch:
 
 @SLOWLY
 @given(world=worlds, n_step=st.integers(1, 4), from_values=st.booleans())
-def test_initial_priorities(world: World, n_step: int, from_values: bool) -> None:
+def test_initial_priorities_ignore_empty_rows(world: World, n_step: int, from_values: bool) -> None:
     operator = InitialPriorities(n_step, GAMMA)
     for batch, cuts, where in fragments_of(world):
         items = [batch, *cuts]
@@ -316,7 +316,7 @@ def without(batch: SampleBatch, name: str) -> SampleBatch:
 
 @SLOWLY
 @given(world=worlds, use_baseline=st.booleans())
-def test_whole_episodes(world: World, use_baseline: bool) -> None:
+def test_complete_episodes_ignore_empty_rows(world: World, use_baseline: bool) -> None:
     whole, near = CompleteEpisodes(GAMMA, use_baseline), rounding_error(world.length)
     alone = [CompleteEpisodes(GAMMA, use_baseline) for _ in range(world.slots)]
     for batch, cuts, _ in fragments_of(world):
@@ -327,7 +327,7 @@ def test_whole_episodes(world: World, use_baseline: bool) -> None:
             np.testing.assert_allclose(found[name], np.concatenate(parts, axis=1), rtol=near, atol=near)
 
 
-def test_slots_that_nobody_owns_hold_no_rows_back() -> None:
+def test_slots_without_an_agent_hold_back_no_rows() -> None:
     operator = CompleteEpisodes(GAMMA, use_baseline=False)
     never = np.zeros((50, 1), np.bool_)
     rewards, values = np.full((50, 1), np.nan, np.float32), np.full((51, 1), np.nan, np.float32)
@@ -340,7 +340,9 @@ def test_slots_that_nobody_owns_hold_no_rows_back() -> None:
 
 @SLOWLY
 @given(world=worlds, clip=st.sampled_from([None, 1.0]), scale=st.booleans())
-def test_rewards_and_the_statistics_of_returns(world: World, clip: float | None, scale: bool) -> None:
+def test_transformed_rewards_and_return_statistics_ignore_empty_rows(
+    world: World, clip: float | None, scale: bool
+) -> None:
     def transform(slots: int) -> RewardTransform:
         return RewardTransform(slots, RewardSettings(GAMMA, RewardScale(clip=clip), scale))
 
@@ -388,7 +390,7 @@ def rewards_ends_and_steps(batch: SampleBatch) -> tuple[np.ndarray, np.ndarray, 
 
 @SLOWLY
 @given(world=worlds)
-def test_returns_and_lengths_of_episodes(world: World) -> None:
+def test_episode_returns_and_lengths_ignore_empty_rows(world: World) -> None:
     whole, alone = EpisodeSums(world.slots), [EpisodeSums(1) for _ in range(world.slots)]
     for batch, cuts, _ in fragments_of(world):
         found = whole.add(*rewards_ends_and_steps(batch), {})
@@ -408,7 +410,7 @@ def test_returns_and_lengths_of_episodes(world: World) -> None:
 
 @SLOWLY
 @given(world=worlds)
-def test_moments_of_observations(world: World) -> None:
+def test_moments_of_observations_ignore_empty_rows(world: World) -> None:
     space = gymnasium.spaces.Box(-np.inf, np.inf, (FRAMES,), np.float32)
     observation_filter = ObservationFilter(observation_leaves(space, {}, normalize=True))
     for batch, cuts, where in fragments_of(world):
@@ -425,7 +427,7 @@ def test_moments_of_observations(world: World) -> None:
 
 @SLOWLY
 @given(world=worlds)
-def test_batches_of_single_steps(world: World) -> None:
+def test_batches_of_single_steps_ignore_empty_rows(world: World) -> None:
     items = list(fragments_of(world))
     concat = ConcatBatches(world.slots * world.length * len(items))
     learned = Standardize("values")
@@ -456,7 +458,7 @@ def transitions(replay: ReplayBuffer) -> dict[bytes, list[Any]]:
 @example(
     world=World(seed=3, length=7, slots=1, fragments=1, empty_share=0.1, end_share=0.4), n_step=3, frame_stack=None
 )
-def test_transitions_drawn_from_a_replay(world: World, n_step: int, frame_stack: int | None) -> None:
+def test_transitions_from_a_replay_ignore_empty_rows(world: World, n_step: int, frame_stack: int | None) -> None:
     def replay(num_workers: int, rows: int) -> ReplayBuffer:
         config = ReplayConfig(capacity=world.slots * rows, frame_stack=frame_stack)
         return ReplayBuffer(config, num_workers=num_workers, n_step=n_step, gamma=GAMMA, seed=0)
@@ -524,7 +526,7 @@ def learned_sequences(replay: SequenceReplay, lane: int, column: int) -> dict[in
 
 @SLOWLY
 @given(world=worlds, burn_in=st.integers(0, 2), n_step=st.integers(1, 3), stride=st.integers(1, 3))
-def test_sequences_drawn_from_a_replay(world: World, burn_in: int, n_step: int, stride: int) -> None:
+def test_sequences_from_a_replay_ignore_empty_rows(world: World, burn_in: int, n_step: int, stride: int) -> None:
     config = {"burn_in": burn_in, "n_step": n_step, "stride": stride}
     whole, alone = sequences_of(world, 1, **config), sequences_of(world, world.slots, **config)
     for batch, cuts, _ in fragments_of(world, is_one_clock=True):

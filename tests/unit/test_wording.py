@@ -13,18 +13,18 @@ def wording_of(*texts: str, writes: bool = False, **varying: object) -> Wording:
     return Wording(texts, writes, varying)
 
 
-def test_a_text_is_compared_to_the_letter():
+def test_a_text_must_match_exactly():
     texts = wording_of(SAID, SAID)
     assert texts("config.lr") == SAID
     assert texts() != f"{SAID}."
 
 
-def test_names_must_be_there_however_the_text_is_recorded():
+def test_names_must_occur_in_the_text_even_while_recording():
     assert wording_of(SAID)("gamma") != SAID
     assert wording_of(writes=True)("gamma") != SAID
 
 
-def test_lines_are_one_text():
+def test_a_list_of_lines_is_compared_as_one_text():
     assert wording_of("a\n  b")() == ["a", "  b"]
     assert wording_of("a\n  b")() != "a\n  b\n"
 
@@ -34,19 +34,19 @@ def test_one_of_several_lines_is_found_by_its_names():
     assert wording_of("gone")() not in ["another", SAID]
 
 
-def test_the_recorded_line_is_the_first_that_holds_the_names():
+def test_the_first_line_that_contains_the_names_is_recorded():
     texts = wording_of(writes=True)
     assert texts("config.lr") in ["another", SAID, "config.lr again"]
     assert texts.finish() == [SAID]
 
 
-def test_what_varies_is_recorded_by_its_name():
+def test_variable_parts_are_recorded_as_named_placeholders():
     texts = wording_of(writes=True, tmp_path="/tmp/a")
     assert texts(pid=17) == "/tmp/a: process 17 runs it"
     assert texts.finish() == ["{tmp_path}: process {pid} runs it"]
 
 
-def test_an_error_is_of_its_kind_and_says_what_is_recorded():
+def test_an_error_must_have_the_given_type_and_the_recorded_text():
     with wording_of(SAID).raised(ValueError, "config.lr"):
         raise ValueError(SAID)
     with pytest.raises(AssertionError), wording_of(SAID).raised(ValueError):
@@ -55,14 +55,14 @@ def test_an_error_is_of_its_kind_and_says_what_is_recorded():
         raise KeyError(SAID)
 
 
-def test_warnings_of_a_kind_are_one_text_and_a_repeated_one_counts_once():
+def test_warnings_of_a_type_are_compared_as_one_text_without_repetitions():
     with wording_of("a\nb").warned(UserWarning), warnings.catch_warnings():
         warnings.simplefilter("always")
         for text in ("a", "b", "a"):
             warnings.warn(text, stacklevel=1)
 
 
-def test_a_text_that_the_test_does_not_ask_for_fails_it():
+def test_a_recorded_text_that_the_test_no_longer_compares_fails_it():
     texts = wording_of("a", "b")
     assert texts() == "a"
     with pytest.raises(AssertionError, match="no longer compared"):
@@ -77,7 +77,7 @@ def test_a_text_that_is_missing_or_compared_with_nothing_fails_the_test():
         texts.finish()
 
 
-def test_recorded_tests_that_are_not_there_are_orphans():
+def test_recordings_of_missing_tests_are_orphans():
     file = "tests/unit/test_wording.py"
     recordings = Recordings({file: {"test_a": ["x"], "test_b[1]": ["x"]}, "tests/gone.py": {"test_c": ["x"]}})
     assert recordings.orphans() == ["tests/gone.py::test_c"]
@@ -86,7 +86,7 @@ def test_recorded_tests_that_are_not_there_are_orphans():
     assert recordings.orphans() == [f"{file}::test_b[1]", "tests/gone.py::test_c"]
 
 
-def test_the_file_holds_every_text_as_it_is():
+def test_every_text_is_unchanged_by_a_round_trip_through_the_file():
     texts = [
         "",
         "one: 'x'",

@@ -25,7 +25,7 @@ ENVS = {
 
 @pytest.mark.parametrize("standardize", [False, True])
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
-def test_with_the_local_worker_alone_it_learns_what_a2c_learns(env, standardize):
+def test_with_only_the_local_worker_it_matches_a2c(env, standardize):
     config = {**SMALL, "standardize_advantages": standardize, "normalize_observations": True, "gae_lambda": 0.9}
     found = []
     for algorithm_class in (A2C, A3C):
@@ -43,7 +43,7 @@ def test_with_the_local_worker_alone_it_learns_what_a2c_learns(env, standardize)
         assert own["gradient_share/worker_0"] == 1.0
 
 
-def test_a_change_of_schedules_reaches_the_gradients():
+def test_a_changed_entropy_coefficient_affects_the_gradients():
     flats = []
     for entropy_coeff in (0.0, 0.5):
         with Training("CartPole-v1", A3C(**{**SMALL, "entropy_coeff": 0.0}), seed=3) as training:
@@ -54,7 +54,7 @@ def test_a_change_of_schedules_reaches_the_gradients():
     assert np.abs(flats[0] - flats[1]).max() > 1e-4
 
 
-def test_what_another_run_has_learned_reaches_the_gradients(tmp_path):
+def test_weights_adopted_from_another_run_replace_the_learners_and_workers_weights(tmp_path):
     with Training("CartPole-v1", A3C(**SMALL), seed=1) as other:
         other.step()
         other.save(tmp_path / "checkpoint")
@@ -67,7 +67,7 @@ def test_what_another_run_has_learned_reaches_the_gradients(tmp_path):
     assert result["policy_lag_max"] == 0
 
 
-def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
+def test_a_resumed_run_with_the_local_worker_matches_an_uninterrupted_run(tmp_path):
     with Training("CartPole-v1", A3C(**SMALL), seed=4) as training:
         for _ in range(2):
             training.step()
@@ -83,7 +83,7 @@ def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
         assert result[name] == expected[name]
 
 
-def test_a_gpu_for_the_driver_and_learners_beside_it_are_refused(wording):
+def test_gpus_and_several_learners_are_refused(wording):
     with wording.raised(SpecError, "num_gpus"):
         A3CConfig(num_gpus=1)
     with wording.raised(SpecError, "num_learners"):

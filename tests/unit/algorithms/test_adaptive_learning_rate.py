@@ -60,7 +60,9 @@ def rates_of(rule: AdaptiveRate, divergences: list[float], period: int) -> list[
     st.sampled_from(["minibatch", "epoch"]),
     st.integers(1, 4),
 )
-def test_the_rate_is_that_of_the_rule(divergences: list[float], every: Any, minibatches: int) -> None:
+def test_the_rate_follows_the_adaptive_rule_without_reading_values_from_the_gpu(
+    divergences: list[float], every: Any, minibatches: int
+) -> None:
     rule = AdaptiveRate(adaptive_kl=0.01, initial=1e-3, bounds=(4e-4, 3e-3), every=every)
     totals, found = StatisticTotals(), []
     totals.add(("kl", "entropy"), torch.tensor([7.0, 0.0]))  # of an earlier update
@@ -110,7 +112,7 @@ def rows_of(*numbers: float) -> SampleBatch:
 
 
 @pytest.mark.parametrize("more", [{}, {"microbatch_size": 1}])
-def test_a_step_takes_the_rate_after_the_divergence_before_it_and_the_last_one_is_reported(
+def test_each_step_uses_the_rate_adapted_to_the_previous_kl_and_the_last_rate_is_reported(
     more: dict[str, Any],
 ) -> None:
     learner = learner_of(**more)
@@ -123,7 +125,7 @@ def test_a_step_takes_the_rate_after_the_divergence_before_it_and_the_last_one_i
     assert learner.take_statistics()["lr"] == pytest.approx(0.003)
 
 
-def test_two_learners_go_by_the_mean_over_both() -> None:
+def test_two_learners_adapt_the_rate_to_their_mean_kl() -> None:
     sums = SumOfTwo()
     pair = [learner_of(share=(rank, 2), all_reduce=sums.of(rank)) for rank in range(2)]
 
@@ -137,7 +139,7 @@ def test_two_learners_go_by_the_mean_over_both() -> None:
 
 
 @pytest.mark.parametrize("every", ["minibatch", "epoch"])
-def test_a_run_goes_on_with_its_rate_bit_for_bit(every: str, tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_its_adapted_rate_bit_for_bit(every: str, tmp_path: Path) -> None:
     config = {**SMALL, "lr": {"adaptive_kl": 0.01, "every": every}}
     with Training("CartPole-v1", rlrun.PPO(**config), seed=1) as training:
         training.step()
@@ -160,7 +162,9 @@ def test_a_run_goes_on_with_its_rate_bit_for_bit(every: str, tmp_path: Path) -> 
         {"lr": {"adaptive_kl": 0.01, "initial": 0.1}},
     ],
 )
-def test_it_is_neither_searched_nor_combined_with_another_rule(config: dict[str, Any], wording: Any) -> None:
+def test_adaptive_rates_cannot_be_searched_or_combined_with_other_kl_rules(
+    config: dict[str, Any], wording: Any
+) -> None:
     with wording.raised(SpecError, "lr"):
         parse_experiments(
             {"try": {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 9}, "config": config}}
@@ -168,7 +172,7 @@ def test_it_is_neither_searched_nor_combined_with_another_rule(config: dict[str,
 
 
 @pytest.mark.parametrize("path", ["lr", "lr.adaptive_kl"])
-def test_no_population_mutates_it(path: str, wording: Any) -> None:
+def test_populations_cannot_mutate_an_adaptive_rate(path: str, wording: Any) -> None:
     scheduler = {"pbt": {"interval_env_steps": 4096, "mutations": {path: {"loguniform": [1e-4, 1e-2]}}}}
     entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1e5}, "scheduler": scheduler}
     with wording.raised(SpecError, path):

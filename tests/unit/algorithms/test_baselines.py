@@ -35,7 +35,7 @@ def training_of(name: str, env: str | None = None, **settings: Any) -> Training:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_restored_run_goes_on_and_is_evaluated_as_if_there_had_been_no_break(name: str, tmp_path: Path) -> None:
+def test_a_resumed_run_trains_and_evaluates_identically_to_an_uninterrupted_run(name: str, tmp_path: Path) -> None:
     training = training_of(name)
     training.step()
     training.save(tmp_path / "checkpoint")
@@ -57,7 +57,7 @@ def test_a_restored_run_goes_on_and_is_evaluated_as_if_there_had_been_no_break(n
     restored.close()
 
 
-def test_a_step_of_q_learning_is_watkins() -> None:
+def test_q_learning_steps_match_the_rule_of_watkins() -> None:
     training = training_of("q_learning", "CliffWalking-v1", lr=0.5, gamma=0.9, initial_value=2.0)
     table = np.full((48, 4), 2.0)
     for _ in range(4):
@@ -73,14 +73,14 @@ def test_a_step_of_q_learning_is_watkins() -> None:
     training.close()
 
 
-def test_a_table_of_anything_but_numbers_is_refused(wording) -> None:
+def test_q_learning_refuses_spaces_that_are_not_discrete(wording) -> None:
     training = training_of("q_learning", "rlrun.toys:ConstantReward", lr=1.0, gamma=0.5)
     with wording.raised(UsageError):
         training.step()
     training.close()
 
 
-def test_value_iteration_comes_to_the_best_policy_without_an_env_step() -> None:
+def test_value_iteration_finds_a_good_policy_without_env_steps() -> None:
     training = training_of("value_iteration")
     for _ in range(150):
         result = training.step()
@@ -91,7 +91,7 @@ def test_value_iteration_comes_to_the_best_policy_without_an_env_step() -> None:
     training.close()
 
 
-def test_a_table_is_described_as_no_network() -> None:
+def test_a_table_is_not_described_as_a_network() -> None:
     assert training_of("q_learning").description.networks(training_of("q_learning").running.spaces()) == []
 
 
@@ -127,7 +127,7 @@ def test_cem_does_not_depend_on_how_many_envs_are_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "rlrun.toys:MultiDiscreteMatch"])
-def test_random_actions_are_taken_in_every_kind_of_action_space(env: str) -> None:
+def test_random_acts_in_discrete_box_and_multidiscrete_spaces(env: str) -> None:
     training = training_of("random", env)
     assert training.step()["env_steps"] >= 50
     assert (
@@ -150,7 +150,7 @@ def test_random_actions_are_each_as_likely_as_any_other() -> None:
     training.close()
 
 
-def test_random_is_a_policy_of_a_world_too() -> None:
+def test_random_also_acts_in_worlds() -> None:
     cls = algorithm_class("random")
     world = EnvConfig(world="rlrun.toys:TwoStepGame")
     with Training(world, cls(cls.Config.parse({"min_env_steps_per_iteration": 20}))) as training:
@@ -158,7 +158,7 @@ def test_random_is_a_policy_of_a_world_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["cem", "cmaes", "es", "ars", "q_learning", "value_iteration"])
-def test_who_learns_in_no_world_says_so(name: str, wording) -> None:
+def test_algorithms_that_cannot_learn_in_worlds_refuse_them(name: str, wording) -> None:
     cls = algorithm_class(name)
     with (
         Training(EnvConfig(world="rlrun.toys:TwoStepGame"), cls(cls.Config())) as training,

@@ -95,7 +95,7 @@ def training_in_lanes(name: str) -> Training:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
+def test_a_resumed_run_matches_an_uninterrupted_run_bit_for_bit(name: str, tmp_path: Path) -> None:
     with training_in_lanes(name) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -127,7 +127,7 @@ def test_asynchronous_learning_is_repeatable_and_a_resume_keeps_the_moments(name
         assert np.isfinite(other.step()["learner/intrinsic_value_loss"])
 
 
-def test_the_random_network_is_what_it_was_after_training() -> None:
+def test_training_does_not_change_the_random_network() -> None:
     with training_in_lanes("ppo rnd") as training:
         learner = training.running.trainee.learner
         before = learner.flat()
@@ -154,13 +154,13 @@ def test_rows_without_a_step_are_not_learned_from() -> None:
 
 
 @pytest.mark.parametrize("name", ["pg", "a3c", "ddppo", "mappo", "ippo"])
-def test_algorithms_without_values_of_intrinsic_rewards_say_who_has_them(name: str, wording) -> None:
+def test_algorithms_without_curiosity_refuse_it_and_name_those_that_support_it(name: str, wording) -> None:
     algorithm: type[Algorithm[Any]] = algorithm_class(name)
     with wording.raised(SpecError):
         algorithm.Config.parse({"curiosity": {}})
 
 
-def test_a_discount_of_1_is_refused_for_returns_that_never_end(wording) -> None:
+def test_curiosity_refuses_a_discount_of_1(wording) -> None:
     config: type[AlgorithmConfig] = algorithm_class("ppo").Config
     with wording.raised(SpecError, "curiosity.gamma"):
         config.parse({"curiosity": {"gamma": 1}})
@@ -168,13 +168,13 @@ def test_a_discount_of_1_is_refused_for_returns_that_never_end(wording) -> None:
 
 
 @pytest.mark.parametrize("name", ["impala", "appo", "a3c", "ddppo", "mappo", "ippo"])
-def test_algorithms_without_values_of_costs_say_who_has_them(name: str, wording) -> None:
+def test_algorithms_without_constraints_refuse_them_and_name_those_that_support_them(name: str, wording) -> None:
     algorithm: type[Algorithm[Any]] = algorithm_class(name)
     with wording.raised(SpecError):
         algorithm.Config.parse({"constraint": BOUND})
 
 
-def test_the_loss_of_impala_weighs_advantages_and_values_of_both_kinds_of_rewards() -> None:
+def test_impalas_loss_combines_extrinsic_and_intrinsic_advantages_and_value_errors() -> None:
     draws = np.random.default_rng(0)
     rows = {name: torch.tensor(draws.normal(size=(2, 4)), dtype=torch.float32) for name in ("rewards", "paid")}
     values, own = (torch.tensor(draws.normal(size=(2, 4)), dtype=torch.float32) for _ in range(2))
@@ -210,7 +210,7 @@ def lab_algorithm(monkeypatch: pytest.MonkeyPatch) -> type[Algorithm[Any]]:
     return found
 
 
-def test_an_algorithm_of_ones_own_has_curiosity_and_a_constraint(lab_algorithm: type[Algorithm[Any]]) -> None:
+def test_a_custom_algorithm_supports_curiosity_and_a_constraint(lab_algorithm: type[Algorithm[Any]]) -> None:
     settings = {**SMALL, "num_epochs": 2, "minibatch_size": 64, "curiosity": CURIOUS, "constraint": BOUND}
     training = Training(EnvConfig.parse(LANES), lab_algorithm(lab_algorithm.Config.parse(settings)), seed=1)
     result = training.step()
@@ -226,13 +226,13 @@ class NoBatches(PPO):
         return fragments
 
 
-def test_a_constraint_of_an_algorithm_without_batches_is_refused(wording) -> None:
+def test_a_constraint_is_refused_for_an_algorithm_whose_plan_has_no_batches(wording) -> None:
     algorithm = NoBatches(PPOConfig.parse({"constraint": BOUND}))
     with wording.raised(UsageError, "ConcatBatches", "NoBatches"):
         Training(EnvConfig.parse(LANES), algorithm, seed=1).step()
 
 
-def test_a_constraint_of_a_column_that_the_env_does_not_name_is_refused(tmp_path: Path, wording) -> None:
+def test_a_constraint_on_a_column_not_declared_by_the_env_is_refused(tmp_path: Path, wording) -> None:
     with (
         wording.raised(UsageError, "cost"),
         rlrun.Training(LANES["id"], rlrun.PPO(**SMALL, constraint=BOUND)) as training,
@@ -247,13 +247,13 @@ def test_a_constraint_of_a_column_that_the_env_does_not_name_is_refused(tmp_path
         load_experiments([spec])
 
 
-def test_networks_of_ones_own_have_no_further_values() -> None:
+def test_custom_networks_are_refused_with_a_constraint() -> None:
     config = {"constraint": BOUND, "model": {"module": "torch.nn:Linear"}}
     with pytest.raises(UsageError, match=r"model\.module"), rlrun.Training(LANES, rlrun.PPO(**config)) as training:
         training.step()
 
 
-def test_the_kinds_of_settings_that_shape_parameters() -> None:
+def test_settings_that_change_the_parameters_shapes_are_known() -> None:
     shapes = algorithm_class("ppo").Config.shapes_parameters
     assert shapes("curiosity.features")
     assert shapes("constraint")
@@ -280,12 +280,12 @@ def best_return(limit: float, road: TwoLanes) -> float:
     return float(-solved.fun)
 
 
-def test_the_linear_programme_knows_the_limits_of_two_lanes() -> None:
+def test_the_linear_program_gives_the_best_returns_of_two_lanes() -> None:
     found = {limit: best_return(limit, TwoLanes()) for limit in (0.0, 1.0, 1.4, 1.5, 100.0)}
     assert found == pytest.approx({0.0: 10.0, 1.0: 15.0, 1.4: 17.0, 1.5: 17.1, 100.0: 20.0})
 
 
-def test_ppo_under_a_constraint_costs_the_limit_and_returns_what_is_best_under_it() -> None:
+def test_ppo_under_a_constraint_meets_the_cost_limit_and_nearly_the_best_return() -> None:
     limit = 0.6
     config = {
         "train_batch_size": 400,

@@ -171,7 +171,7 @@ def test_steps_have_their_episode_s_advantage_wherever_fragments_cut_it(
         np.testing.assert_allclose(advantages, expected, atol=rounding_error(30, 10))
 
 
-def test_groups_without_any_difference_are_counted_and_reinforce_nothing() -> None:
+def test_groups_of_equal_returns_are_counted_and_have_zero_advantages() -> None:
     fragments, _ = fragments_of([[2] * 4] * 4, 3, cut=5)
     for fragment in fragments:
         fragment["rewards"][:] = 1.0
@@ -183,7 +183,7 @@ def test_groups_without_any_difference_are_counted_and_reinforce_nothing() -> No
     assert operator.metrics() == {}
 
 
-def test_a_truncated_episode_counts_as_ended_and_is_warned_of_once() -> None:
+def test_a_truncated_episode_is_treated_as_ended_with_one_warning() -> None:
     fragments, _ = fragments_of([[2] * 8] * 4, 3, cut=1)
     operator = EpisodeGroups(2, 1.0, leave_one_out=False)
     with pytest.warns(UserWarning, match="an episode was truncated, and counts as ended") as told:
@@ -191,7 +191,7 @@ def test_a_truncated_episode_counts_as_ended_and_is_warned_of_once() -> None:
     assert len(told) == 1
 
 
-def test_what_an_inexact_resume_has_lost_is_not_waited_for() -> None:
+def test_groups_do_not_wait_for_episodes_lost_in_an_inexact_resume() -> None:
     fragments, _ = fragments_of([[3] * 8] * 4, 4, cut=5)
     operator = EpisodeGroups(2, 1.0, leave_one_out=False)
     for number, fragment in enumerate(fragments):
@@ -216,7 +216,9 @@ def test_what_an_inexact_resume_has_lost_is_not_waited_for() -> None:
     ids=["dense", "gru", "masks and lstm"],
 )
 @pytest.mark.filterwarnings("ignore:an episode was truncated")
-def test_a_restored_run_goes_on_bit_for_bit(algorithm: str, env: str, model: dict[str, Any], tmp_path: Path) -> None:
+def test_a_resumed_run_matches_an_uninterrupted_run_bit_for_bit(
+    algorithm: str, env: str, model: dict[str, Any], tmp_path: Path
+) -> None:
     made = getattr(rlrun, algorithm)(**{**SMALL, "model": model, "kl_penalty": {}})
     with Training(env, made, seed=1) as training:
         for _ in range(3):
@@ -254,12 +256,12 @@ def test_an_env_that_ignores_its_seed_is_refused(wording: Any) -> None:
         {"model": {"shared_value": True}},
     ],
 )
-def test_what_groups_cannot_be_combined_with_is_refused(changes: dict[str, Any], wording: Any) -> None:
+def test_settings_incompatible_with_groups_are_refused(changes: dict[str, Any], wording: Any) -> None:
     with wording.raised(SpecError, next(iter(changes))):
         rlrun.GRPO(**changes)
 
 
-def test_no_group_spans_agents_of_a_world(wording: Any) -> None:
+def test_grpo_is_refused_in_worlds(wording: Any) -> None:
     with (
         wording.raised(UsageError, "grpo"),
         Training({"world": "rlrun.toys:CartPoles"}, rlrun.GRPO()) as training,
@@ -267,6 +269,6 @@ def test_no_group_spans_agents_of_a_world(wording: Any) -> None:
         training.step()
 
 
-def test_returns_are_seen_from_the_first_step() -> None:
+def test_returns_are_discounted_from_the_first_step() -> None:
     assert discounted_sum(np.array([1.0, 2.0, 4.0], np.float32), 0.5) == 3.0
     assert EPISODE == "episode"

@@ -30,7 +30,7 @@ def assembled(algorithm: str, num_workers: int, *, update_executor: UpdateExecut
 @pytest.mark.parametrize(
     ("num_workers", "update_executor"), [(0, "compiled"), (2, "eager"), (2, "numpy"), (2, "compiled")]
 )
-def test_workers_that_compile_the_update_are_announced_before_they_do(
+def test_compilation_of_updates_on_workers_is_announced_beforehand(
     algorithm: str, num_workers: int, update_executor: UpdateExecutor
 ) -> None:
     announced = assembled(algorithm, num_workers, update_executor=update_executor)
@@ -40,5 +40,5 @@ def test_workers_that_compile_the_update_are_announced_before_they_do(
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "apex"])
-def test_workers_that_only_collect_compile_nothing(algorithm: str) -> None:
+def test_workers_that_only_collect_experience_announce_no_compilation(algorithm: str) -> None:
     assert assembled(algorithm, 2, update_executor="compiled") == []

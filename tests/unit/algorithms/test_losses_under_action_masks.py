@@ -89,7 +89,7 @@ def head_biases(views):
 
 
 @pytest.mark.parametrize(("kind", "config", "length"), CASES.values(), ids=CASES)
-def test_losses_do_not_depend_on_what_is_forbidden_and_leave_it_without_gradient(kind, config, length):
+def test_losses_ignore_forbidden_actions_and_give_them_no_gradient(kind, config, length):
     algorithm = kind(kind.Config.parse({**LINEAR, **config}))
     policy = algorithm.policy(SPACES, seed=0)
     flat = torch.randn(policy.parameters.size, generator=torch.Generator().manual_seed(1))

@@ -203,7 +203,7 @@ VARIED = {
         for executor in ("numpy", "c")
     ],
 )
-def test_kernels_and_eager_updates_agree_to_1e_5_over_20_updates(
+def test_numpy_and_c_updates_agree_with_eager_updates_to_1e_5_over_20_updates(
     kind: str, update_executor: UpdateExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[object] = []

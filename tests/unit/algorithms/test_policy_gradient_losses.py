@@ -104,7 +104,7 @@ def test_on_policy_impala_is_a2c_on_n_step_returns():
     assert found.statistics["mean_ratio"].item() == pytest.approx(1.0)
 
 
-def test_actions_that_the_present_policy_takes_less_often_count_less_and_others_no_more():
+def test_impala_downweights_less_likely_actions_and_caps_the_weight_of_others_at_1():
     batch, logits, values = fragment_rows(), random_tensor(S, L, 3), random_tensor(S, L, seed=1)
     logp = Categorical(logits).log_prob(batch["actions"])
     gradients = []
@@ -116,7 +116,7 @@ def test_actions_that_the_present_policy_takes_less_often_count_less_and_others_
 
 
 @pytest.mark.parametrize("make", [Impala, APPO])
-def test_garbage_in_cells_that_no_step_filled_changes_no_gradient(make):
+def test_garbage_in_cells_without_a_step_does_not_affect_the_gradient(make):
     gradients = []
     for garbage in (0.0, 50.0):
         batch = fragment_rows()
@@ -156,13 +156,13 @@ def appo_loss(moved, *, kl_coeff=0.0):
 @pytest.mark.parametrize(
     ("moved", "surrogate", "is_clipped"), [(0.0, 1.0, False), (-0.3, np.exp(-0.3), False), (0.3, 1.2, True)]
 )
-def test_the_surrogate_moves_away_from_the_target_policy_only_so_far(moved, surrogate, is_clipped):
+def test_the_appo_surrogate_is_clipped_relative_to_the_target_policy(moved, surrogate, is_clipped):
     loss, gradient = appo_loss(moved)
     assert loss.statistics["policy_loss"].item() == pytest.approx(-surrogate, rel=rounding_error(4))
     assert bool(gradient.any()) is not is_clipped
 
 
-def test_divergence_from_the_target_policy_is_weighed_in():
+def test_the_appo_loss_adds_the_weighted_kl_from_the_target_policy():
     loss, _ = appo_loss(0.3, kl_coeff=2.0)
     p, q = np.array([0.5, 0.5]), np.array([0.5 * np.exp(0.3), 1 - 0.5 * np.exp(0.3)])
     divergence = float((p * np.log(p / q)).sum())

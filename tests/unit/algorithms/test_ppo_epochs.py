@@ -105,7 +105,9 @@ def oracle(values: NDArray[np.float64], batch: SampleBatch) -> tuple[NDArray[np.
     ],
     ids=["dense", "gru", "masks and views", "normalized values"],
 )
-def test_with_the_parameters_that_acted_nothing_changes(algorithm: str, env: Any, settings: dict[str, Any]) -> None:
+def test_recomputing_advantages_with_unchanged_parameters_gives_the_same_advantages(
+    algorithm: str, env: Any, settings: dict[str, Any]
+) -> None:
     made = SHOWN[algorithm](**{**SMALL, **settings})
     with Training(env, made, seed=1) as training:
         if algorithm == "ippo":
@@ -121,7 +123,7 @@ def test_with_the_parameters_that_acted_nothing_changes(algorithm: str, env: Any
 
 
 @pytest.mark.parametrize("settings", [{}, RECURRENT], ids=["dense", "gru"])
-def test_a_later_epoch_learns_from_the_advantages_of_the_values_before_it(settings: dict[str, Any]) -> None:
+def test_a_later_epoch_uses_advantages_recomputed_with_the_latest_values(settings: dict[str, Any]) -> None:
     flats = []
     for recompute in (OPERATORS, ()):
         env = {"id": "CartPole-v1", "max_episode_steps": 13}
@@ -159,7 +161,7 @@ def lone_values(outputs: Any, batch: SampleBatch) -> torch.Tensor:
     return values
 
 
-def test_logged_actions_still_pay_into_recomputed_advantages() -> None:
+def test_logged_actions_are_treated_the_same_in_recomputed_advantages() -> None:
     with Training("CartPole-v1", ShownPPO(**SMALL), seed=1) as training:
         trainee, fragment = taken(training)
         logged = np.zeros_like(fragment["valid"])
@@ -171,14 +173,14 @@ def test_logged_actions_still_pay_into_recomputed_advantages() -> None:
     np.testing.assert_allclose(again["advantages"], before, atol=rounding_error(200, np.abs(before).max()))
 
 
-def test_curiosity_has_its_own_recomputed_advantages() -> None:
+def test_advantages_can_be_recomputed_with_curiosity() -> None:
     config = {**SMALL, "recompute_advantages": True, "curiosity": {"hiddens": [4], "features": 2}}
     with Training("CartPole-v1", rlrun.PPO(**config), seed=1) as training:
         assert np.isfinite(training.step()["learner/intrinsic_value_loss"])
 
 
 @pytest.mark.parametrize("other", [{"constraint": {"column": "cost", "limit": 1.0}}])
-def test_a_constraint_is_not_recomputed(other: dict[str, Any], wording: Any) -> None:
+def test_recomputed_advantages_are_refused_with_a_constraint(other: dict[str, Any], wording: Any) -> None:
     with wording.raised(SpecError, "recompute_advantages", "constraint"):
         rlrun.PPO(recompute_advantages=True, **other)
 
@@ -194,7 +196,9 @@ def test_a_constraint_is_not_recomputed(other: dict[str, Any], wording: Any) -> 
         ("GAIL", {}),
     ],
 )
-def test_the_critic_has_the_parameters_of_the_values_and_no_others(algorithm: str, settings: dict[str, Any]) -> None:
+def test_separate_grad_norms_assign_exactly_the_value_parameters_to_the_critic(
+    algorithm: str, settings: dict[str, Any]
+) -> None:
     config = {**SMALL, **settings, "separate_grad_norms": True}
     if algorithm in ("PPO", "GAIL"):
         config["model"] = {**config["model"], "shared_value": False}
@@ -229,7 +233,7 @@ def test_separate_norms_need_separate_networks(wording: Any) -> None:
 
 
 @pytest.mark.parametrize(("kl", "factor"), [(0.0, 0.5), (0.0049, 0.5), (0.0051, 1), (0.0199, 1), (0.0201, 1.5)])
-def test_the_weight_of_the_penalty_follows_the_divergence_of_the_update(kl: float, factor: float) -> None:
+def test_the_kl_penalty_coefficient_adapts_to_the_kl_of_the_update(kl: float, factor: float) -> None:
     class Learner:
         def last_statistics(self) -> dict[str, float]:
             return {"kl": kl}
@@ -246,7 +250,7 @@ def test_the_weight_of_the_penalty_follows_the_divergence_of_the_update(kl: floa
     np.testing.assert_array_equal(restored(batch)["kl_penalty_coeff"], np.full((2, 3), 0.2 * factor, np.float32))
 
 
-def test_a_run_with_a_penalty_and_recomputed_advantages_goes_on_bit_for_bit(tmp_path: Any) -> None:
+def test_a_resumed_run_with_kl_penalty_and_recomputed_advantages_matches_bit_for_bit(tmp_path: Any) -> None:
     config = {**SMALL, "kl_penalty": {"coeff": 0.5}, "recompute_advantages": True, "separate_grad_norms": True}
     config["model"] = {"hiddens": [8], "shared_value": False}
     with Training("CartPole-v1", rlrun.PPO(**config), seed=1) as training:

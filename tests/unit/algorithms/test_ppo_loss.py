@@ -35,13 +35,13 @@ def loss_of(*, ratio, advantage, value=0.0, old_value=0.0, target=0.0, entropy_c
     ("ratio", "advantage", "surrogate"),
     [(1.0, 2.0, 2.0), (1.5, 2.0, 2.4), (0.5, 2.0, 1.0), (1.5, -2.0, -3.0), (0.5, -2.0, -1.6), (1.1, -2.0, -2.2)],
 )
-def test_the_surrogate_is_the_smaller_of_the_free_and_the_clipped_one(ratio, advantage, surrogate):
+def test_the_surrogate_is_the_minimum_of_the_unclipped_and_clipped_objectives(ratio, advantage, surrogate):
     loss = loss_of(ratio=ratio, advantage=advantage)
     assert loss.statistics["policy_loss"].item() == pytest.approx(-surrogate, rel=rounding_error(4))
     assert loss.statistics["clip_fraction"].item() == float(abs(ratio - 1) > 0.2)
 
 
-def test_the_total_weighs_value_error_and_entropy():
+def test_the_total_loss_weights_value_loss_and_entropy_by_their_coefficients():
     loss = loss_of(ratio=1.0, advantage=0.0, value=3.0, target=1.0, entropy_coeff=0.1, vf_loss_coeff=0.25)
     assert loss.statistics["value_loss"].item() == pytest.approx(4.0)
     assert loss.statistics["entropy"].item() == pytest.approx(np.log(2))
@@ -53,13 +53,13 @@ def test_the_total_weighs_value_error_and_entropy():
     [(1.5, 2.25), (5.0, 9.0)],
     ids=["moved little: the larger error is the free one", "moved far and closer: the clipped error counts"],
 )
-def test_a_value_that_moves_beyond_its_bound_gains_nothing(value, expected):
+def test_value_clipping_takes_the_larger_of_the_clipped_and_unclipped_errors(value, expected):
     target = 3.0 if value == 1.5 else 5.0
     loss = loss_of(ratio=1.0, advantage=0.0, value=value, old_value=1.0, target=target, vf_clip_param=1.0)
     assert loss.statistics["value_loss"].item() == pytest.approx(expected)
 
 
-def test_an_empty_cell_weighs_nothing_however_narrow_the_distribution_is_there():
+def test_empty_cells_have_no_gradient_even_under_a_very_narrow_distribution():
     """Zeros as action, log-probability and observation meet a density whose ratio to them is beyond float32."""
     size = 30
     means = torch.zeros(2, 1, size, requires_grad=True)
@@ -80,21 +80,21 @@ def test_an_empty_cell_weighs_nothing_however_narrow_the_distribution_is_there()
     assert not means.grad[1].any()
 
 
-def test_kl_is_estimated_without_bias_and_never_negative():
+def test_the_kl_estimate_is_ratio_minus_1_minus_log_ratio():
     assert loss_of(ratio=1.0, advantage=0.0).statistics["kl"].item() == pytest.approx(0.0, abs=rounding_error(4))
     assert loss_of(ratio=2.0, advantage=0.0).statistics["kl"].item() == pytest.approx(
         1 - np.log(2), rel=rounding_error(4)
     )
 
 
-def test_invalid_rows_do_not_count():
+def test_invalid_rows_do_not_affect_the_loss_or_statistics():
     one = loss_of(ratio=1.5, advantage=2.0, value=1.0)
     padded = loss_of(ratio=1.5, advantage=2.0, value=1.0, valid=(True, False, False))
     assert padded.total.item() == pytest.approx(one.total.item())
     assert padded.statistics["clip_fraction"].item() == 1.0
 
 
-def test_every_statistic_is_among_the_metrics_that_the_algorithm_names():
+def test_learner_metrics_lists_exactly_the_statistics_of_the_loss():
     assert {*loss_of(ratio=1.0, advantage=0.0).statistics, "grad_norm"} == {
         metric.name for metric in PPO.learner_metrics
     }
@@ -132,7 +132,7 @@ def test_the_plan_reads_like_the_algorithm():
     ]
 
 
-def test_the_penalty_weighs_the_divergence_at_each_step():
+def test_the_kl_penalty_is_added_to_the_loss_but_not_to_its_statistics():
     plain = loss_of(ratio=2.0, advantage=0.0)
     penalized = loss_of(ratio=2.0, advantage=0.0, kl_penalty={"coeff": 0.3})
     assert (penalized.total - plain.total).item() == pytest.approx(0.3 * (1 - np.log(2)), rel=rounding_error(8))

@@ -73,7 +73,7 @@ SMALL = {
 
 @pytest.mark.parametrize("cls", [rlrun.SAC, rlrun.TD3, rlrun.DDPG])
 @pytest.mark.parametrize("extra", [{}, {"replay": {**SMALL["replay"], "sampling": "prioritized"}, "n_step": 2}])
-def test_a_resumed_run_goes_on_to_the_last_bit(
+def test_a_resumed_run_matches_an_uninterrupted_run_bit_for_bit(
     cls: type[Algorithm[Any]], extra: dict[str, Any], tmp_path: Path
 ) -> None:
     env = {"id": "Pendulum-v1", "max_episode_steps": 30}
@@ -90,7 +90,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(
 
 
 @pytest.mark.usefixtures("traced_updates")
-def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
+def test_the_traced_graph_matches_the_eager_update() -> None:
     flats, short = [], {"length": 2, "burn_in": 1, "stride": 1, "capacity": 1000}
     for is_compiled in (False, True):
         with rlrun.Training(
@@ -146,7 +146,7 @@ def one_by_one(
 
 
 @pytest.mark.parametrize("core", ["lstm", "gru", "gtrxl"])
-def test_networks_judge_each_step_by_what_its_episode_showed_before(core: str) -> None:
+def test_networks_see_exactly_the_earlier_observations_of_each_steps_episode(core: str) -> None:
     """The observations after transitions are `steps` rows later, and several steps may share one."""
     policy = policy_of(core, Box(-1, 1, (2,)), Box(-9, 9, (3,)))
     generator = torch.Generator().manual_seed(2)
@@ -187,7 +187,7 @@ def test_gradients_end_at_the_burn_in() -> None:
     assert gradient[0, BURN_IN : BURN_IN + LENGTH].abs().amax(-1).min() > 0
 
 
-def test_masks_are_those_of_the_steps_that_are_asked_about() -> None:
+def test_masks_belong_to_the_evaluated_present_and_following_steps() -> None:
     policy = policy_of("gru", Discrete(4), masked_space())
     shape = (ROWS, BURN_IN + LENGTH + AHEAD)
     masks = torch.randint(0, 2, (*shape, 4), generator=torch.Generator().manual_seed(3)).to(torch.int8)
@@ -210,6 +210,6 @@ def masked_space() -> Space[Any]:
     return Dict({"numbers": Box(-9, 9, (3,)), ACTION_MASK: Box(0, 1, (4,), np.int8)})
 
 
-def test_ape_x_keeps_single_transitions_and_refuses_memory(wording) -> None:
+def test_apex_ddpg_refuses_a_recurrent_core(wording) -> None:
     with wording.raised(SpecError):
         rlrun.Training("Pendulum-v1", rlrun.ApexDDPG(model={"core": "gru"}))

@@ -41,7 +41,7 @@ def test_memory_recalls_a_cue(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("impala", "appo")])  # these two are not exact
-def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
+def test_a_resumed_run_matches_an_uninterrupted_run_bit_for_bit(name: str, tmp_path: Path) -> None:
     with training_with_memory(name) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -52,11 +52,11 @@ def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> Non
         np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
-def test_minibatches_of_workers_that_are_no_whole_sequences_are_refused(wording) -> None:
+def test_worker_minibatches_that_split_a_sequence_are_refused(wording) -> None:
     with wording.raised(SpecError, "seq_len", "32"):
         rlrun.Training(CUE, rlrun.DDPPO(model=MODEL, num_workers=2, minibatch_size=64, seq_len=64))
 
 
-def test_the_length_of_sequences_is_that_of_fragments_where_whole_ones_are_learned_from(wording) -> None:
+def test_impala_refuses_seq_len_since_its_sequences_are_whole_fragments(wording) -> None:
     with wording.raised(SpecError, "rollout_fragment_length"):
         rlrun.Training(CUE, rlrun.Impala(model=MODEL, seq_len=8))

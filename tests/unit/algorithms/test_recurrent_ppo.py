@@ -63,7 +63,7 @@ def parameters_after(rows: SampleBatch, **config: Any) -> np.ndarray:
     return flat
 
 
-def test_garbage_in_cells_without_a_step_changes_no_bit_of_the_update() -> None:
+def test_garbage_in_cells_without_a_step_does_not_affect_the_update() -> None:
     valid = np.ones((10, 3), np.bool_)
     valid[4, 0] = valid[7:, 2] = False
     batch, other = batch_with_a_start(10, valid), batch_with_a_start(10, valid)
@@ -74,7 +74,7 @@ def test_garbage_in_cells_without_a_step_changes_no_bit_of_the_update() -> None:
     np.testing.assert_array_equal(parameters_after(sequence_rows(other, 4)), parameters_after(sequence_rows(batch, 4)))
 
 
-def test_rows_that_are_filled_up_move_the_parameters_as_those_of_steps_alone() -> None:
+def test_padding_rows_does_not_change_the_update() -> None:
     batch = batch_with_a_start(5)
     alone = learner_of()
     padded = learner_of()
@@ -92,7 +92,7 @@ def test_microbatches_of_rows_add_up_to_the_minibatch() -> None:
     )
 
 
-def test_gradients_flow_back_to_the_row_s_first_step_and_no_further_than_an_episode_s_start() -> None:
+def test_gradients_flow_back_to_the_start_of_the_row_or_of_the_episode() -> None:
     policy = learner_of().policy
     rows = sequence_rows(batch_with_a_start(6), 6).map(torch.from_numpy)
     rows["obs"].requires_grad_()
@@ -106,7 +106,7 @@ def test_gradients_flow_back_to_the_row_s_first_step_and_no_further_than_an_epis
 
 @pytest.mark.usefixtures("traced_updates")
 @pytest.mark.parametrize("core", ["gru", "gtrxl"])
-def test_the_graph_that_would_be_compiled_does_what_the_update_does(core: str) -> None:
+def test_the_traced_graph_matches_the_eager_update(core: str) -> None:
     flats = []
     for is_compiled in (False, True):
         model = {"hiddens": [4], "core": core, "core_width": 4, "shared_value": True}
@@ -119,7 +119,7 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does(core: str) -
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_values_of_a_run_are_those_of_whole_episodes_whether_they_end_are_cut_off_or_go_on(shared: bool) -> None:
+def test_recorded_values_match_unrolling_whole_terminated_truncated_or_running_episodes(shared: bool) -> None:
     env = {"id": "CartPole-v1", "max_episode_steps": 15}
     model = {**MODEL, "shared_value": shared}
     with rlrun.Training(
@@ -166,7 +166,7 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(core: str, tmp_p
     assert expected[0]["sgd_steps"] == 3 * 2 * 4
 
 
-def test_only_memory_recalls_a_cue_and_a_policy_that_is_asked_is_told_where_episodes_begin() -> None:
+def test_only_recurrent_policies_recall_a_cue_also_when_asked_step_by_step() -> None:
     cue = {"id": "rlrun.toys:CueRecall", "kwargs": {"delay": 3}}
     config = {
         "num_envs_per_worker": 16,
@@ -191,13 +191,13 @@ def test_only_memory_recalls_a_cue_and_a_policy_that_is_asked_is_told_where_epis
                         assert actions[-1] == int(shown == 1.0)
 
 
-def test_minibatches_that_are_no_whole_sequences_are_refused(wording) -> None:
+def test_minibatches_that_split_a_sequence_are_refused(wording) -> None:
     with wording.raised(SpecError, "minibatch_size", "seq_len", "64"):
         PPOConfig(model={"core": "gru"}, seq_len=20)
     assert PPOConfig(seq_len=20).minibatch_size == 64  # without a core, there are no sequences
 
 
-def test_a_network_of_one_s_own_with_a_core_is_refused(wording) -> None:
+def test_a_custom_network_with_a_core_is_refused(wording) -> None:
     with wording.raised(SpecError):
         PPOConfig(model={"core": "gru", "module": "my_lab.nets:Net"})
 

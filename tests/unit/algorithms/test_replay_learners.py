@@ -136,7 +136,7 @@ def learned(learner: LocalLearner, steps: list[Step]) -> Learned:
         *(pytest.param(family, id=name, marks=pytest.mark.regress) for name, family in FURTHER.items()),
     ],
 )
-def test_two_learners_on_halves_of_each_minibatch_are_one_on_the_whole(
+def test_two_learners_on_half_minibatches_match_one_learner_on_whole_minibatches(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     algorithm = algorithm_class(family.algorithm)

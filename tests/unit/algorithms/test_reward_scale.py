@@ -62,7 +62,7 @@ class PayingPendulum(PendulumEnv):
         (rlrun.PPO, "PayingPole", {**ON_POLICY, "curiosity": {"kind": "rnd"}}),
     ],
 )
-def test_a_scaled_run_learns_as_in_an_env_whose_rewards_are_multiplied(
+def test_reward_scale_learns_exactly_as_in_an_env_with_multiplied_rewards(
     algorithm: type[Algorithm[Any]], env: str, config: dict[str, Any]
 ) -> None:
     def trained(factor: float, scale: float) -> tuple[np.ndarray, float]:

@@ -91,7 +91,9 @@ def world(clock: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_resumed_run_in_a_world_goes_on_to_the_last_bit(name: str, clock: str, tmp_path: Path) -> None:
+def test_a_resumed_run_in_a_world_matches_an_uninterrupted_run_bit_for_bit(
+    name: str, clock: str, tmp_path: Path
+) -> None:
     family, settings = CASES[name]
     with rlrun.Training(world(clock), family(**{**settings, "num_envs_per_worker": 3}), seed=100) as one:
         one.step()
@@ -120,7 +122,7 @@ def test_asynchronous_learning_with_curiosity_in_a_world_is_repeatable(clock: st
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_agents_learn_to_cost_no_more_than_the_limit(clock: str) -> None:
+def test_agents_learn_to_keep_their_cost_at_the_limit(clock: str) -> None:
     settings = {
         **ALONE,
         "num_envs_per_worker": 4,
@@ -135,7 +137,7 @@ def test_agents_learn_to_cost_no_more_than_the_limit(clock: str) -> None:
     assert np.mean(last) == pytest.approx(1.0, abs=0.25)
 
 
-def test_an_evaluation_of_a_world_tells_what_agents_and_episodes_cost() -> None:
+def test_world_evaluations_report_costs_per_policy_and_per_episode() -> None:
     with rlrun.Training(world("parallel"), rlrun.PPO(**ALONE), seed=100) as training:
         found = training.evaluate(3, actions="sampled")
     own = found.policies["default"]
@@ -158,14 +160,14 @@ def spec(**changed: Any) -> dict[str, Any]:
     }
 
 
-def test_columns_of_a_policy_may_be_expected_and_say_which_run_is_best() -> None:
+def test_column_metrics_of_a_policy_can_be_targets_and_select_the_best_checkpoint() -> None:
     best = {"every": 1, "keep": 1, "best": "evaluation/policies/all/episode_columns/cost_mean"}
     (found,) = parse_experiments(spec(checkpoint=best))
     assert found.env.columns == ("cost",)
 
 
 @pytest.mark.parametrize("columns", [[], ["price"]])
-def test_a_constraint_of_a_column_that_a_world_does_not_name_is_refused(columns: list[str], wording) -> None:
+def test_a_constraint_on_a_column_not_declared_by_the_world_is_refused(columns: list[str], wording) -> None:
     env = {**world("parallel"), "columns": columns}
     with wording.raised(SpecError, "env.columns", "cost"):
         parse_experiments(spec(env=env))
@@ -176,13 +178,13 @@ def test_a_constraint_of_a_column_that_a_world_does_not_name_is_refused(columns:
         one.step()
 
 
-def test_worlds_that_are_stepped_at_once_have_no_columns(wording) -> None:
+def test_columns_are_refused_for_worlds_that_are_stepped_as_arrays(wording) -> None:
     env = {"world": "rlrun.toys:CartPoleArrays", "columns": ["cost"]}
     with wording.raised(SpecError):
         parse_experiments(spec(env=env))
 
 
 @pytest.mark.parametrize("columns", [["rewards"], ["cost", "cost"]])
-def test_a_column_that_a_batch_has_already_is_refused(columns: list[str]) -> None:
+def test_reserved_and_duplicate_column_names_are_refused(columns: list[str]) -> None:
     with pytest.raises(SpecError, match="columns"):
         parse_experiments(spec(env={**world("parallel"), "columns": columns}))

@@ -72,11 +72,11 @@ def training_on(name: str, env: str, model: dict[str, Any]) -> Training:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("env", "model"), [(ENTITIES, AS_ENTITIES), (CAMERAS, OWN_FRONT)], ids=["entities", "own"])
 @pytest.mark.usefixtures("rich_nets")
-def test_every_kind_of_algorithm_learns_from_them(name: str, env: str, model: dict[str, Any]) -> None:
+def test_encoders_learn_in_every_kind_of_algorithm(name: str, env: str, model: dict[str, Any]) -> None:
     assert_encoders_learn(training_on(name, env, model))
 
 
-def test_learned_vectors_of_integers_learn() -> None:
+def test_embeddings_of_integers_learn() -> None:
     as_vectors = {"observations": {"": {"encode_as": "embedding"}}}
     assert_encoders_learn(training_on("ppo", "rlrun.toys:MultiDiscreteMatch", as_vectors))
 
@@ -100,7 +100,9 @@ def assert_encoders_learn(training: Training) -> None:
 
 @pytest.mark.parametrize("name", ["ppo gru", "dqn"])
 @pytest.mark.usefixtures("rich_nets")
-def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path, wording) -> None:
+def test_a_resumed_run_with_custom_encoders_matches_bit_for_bit_and_needs_trust(
+    name: str, tmp_path: Path, wording
+) -> None:
     with training_on(name, CAMERAS, OWN_FRONT) as one:
         one.step()
         one.step()
@@ -133,7 +135,9 @@ one:
     ],
 )
 @pytest.mark.usefixtures("rich_nets")
-def test_mistakes_end_with_2_before_anything_starts(command: str, model: str, message: str, tmp_path: Path) -> None:
+def test_encoder_mistakes_exit_with_code_2_before_anything_starts(
+    command: str, model: str, message: str, tmp_path: Path
+) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC.format(model=model))
     more = ["--runs-dir", str(tmp_path / "runs")] if command == "train" else []
@@ -144,7 +148,7 @@ def test_mistakes_end_with_2_before_anything_starts(command: str, model: str, me
 
 
 @pytest.mark.usefixtures("rich_nets")
-def test_a_plan_says_how_each_part_enters(tmp_path: Path, wording) -> None:
+def test_the_plan_shows_how_each_observation_part_is_encoded(tmp_path: Path, wording) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC.format(model="{encoders: {front: rich_nets:Halves}}"))
     assert CliRunner().invoke(cli, ["plan", "-f", str(spec)]).stdout.splitlines()[-5:-1] == wording(
@@ -152,7 +156,7 @@ def test_a_plan_says_how_each_part_enters(tmp_path: Path, wording) -> None:
     )
 
 
-def test_agents_of_a_world_see_entities_and_so_does_the_value_of_all(tmp_path: Path) -> None:
+def test_a_world_with_entity_observations_trains_with_a_central_value(tmp_path: Path) -> None:
     spec = {
         "algorithm": "ippo",
         "env": {"world": "rlrun.toys:Foraging"},

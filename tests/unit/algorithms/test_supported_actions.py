@@ -47,7 +47,7 @@ def supports(algorithm: Algorithm[Any], observation: Space[Any], action: Space[A
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in MADE_OTHERWISE])
-def test_an_algorithm_supports_the_actions_that_it_declares_and_no_others(name: str) -> None:
+def test_an_algorithm_supports_exactly_the_action_spaces_it_declares(name: str) -> None:
     algorithm, observation = smallest_algorithm(name), Discrete(2) if name in OF_TABLES else Box(-1, 1, (2,))
     declared = [action for action in ACTIONS if {*algorithm.acts_in} & {*action_kinds(action)}]
     assert [action for action in ACTIONS if supports(algorithm, observation, action)] == declared

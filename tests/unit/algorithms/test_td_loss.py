@@ -60,7 +60,7 @@ def learned_value(**settings: Any) -> float:
         return float(training.acting.policy().behavior().outputs(SEEN[None])[0, 0])
 
 
-def test_a_squared_error_learns_the_mean_return_and_a_bound_of_1_a_larger_one() -> None:
+def test_squared_errors_learn_the_mean_return_and_a_huber_bound_of_1_overestimates_it() -> None:
     mean = 1 / (1 - GAMMA * (1 - ENDED))
     # Errors of last steps are beyond the bound: (1 - p) (1 - (1 - gamma) V) = p.
     of_huber = (1 - ENDED / (1 - ENDED)) / (1 - GAMMA)
@@ -70,7 +70,7 @@ def test_a_squared_error_learns_the_mean_return_and_a_bound_of_1_a_larger_one() 
 
 
 @pytest.mark.parametrize("bound", [0.3, 1.0, 2.5])
-def test_a_bound_gives_torch_s_huber_loss_and_gradients_up_to_the_bound_and_never_beyond(bound: float) -> None:
+def test_a_bound_gives_torchs_huber_loss_with_gradients_clipped_to_the_bound(bound: float) -> None:
     errors = torch.cat([torch.linspace(-4, 4, 81), torch.tensor([bound, -bound])]).requires_grad_()
     loss = huber(errors, bound)
     torch.testing.assert_close(loss, torch.nn.functional.huber_loss(errors, 0 * errors, reduction="none", delta=bound))
@@ -83,18 +83,18 @@ def test_without_a_bound_it_is_half_the_square() -> None:
     torch.testing.assert_close(huber(errors, None), errors**2 / 2)
 
 
-def test_the_part_of_valid_errors_beyond_the_bound_is_a_statistic() -> None:
+def test_huber_excess_is_the_fraction_of_valid_errors_beyond_the_bound() -> None:
     distances, valid = torch.tensor([[0.5], [1.0], [1.5], [9.0]]), torch.tensor([[1.0], [1.0], [1.0], [0.0]])
     found = [float(huber_excess(distances, valid, bound)["huber_excess"]) for bound in (1.0, 0.1, None)]
     assert found == pytest.approx([1 / 3, 1.0, 0.0])
 
 
-def test_values_that_need_no_bound_have_none_by_default() -> None:
+def test_only_bcq_has_a_huber_bound_by_default() -> None:
     bounds = {each.name(): each().config.huber for each in (DQN, Gorila, IQN, BCQ, SlateQ, PQN)}
     assert bounds == {"dqn": None, "gorila": None, "iqn": None, "bcq": 1.0, "slateq": None, "pqn": None}
 
 
-def test_quantiles_keep_a_bound_of_their_own() -> None:
+def test_the_huber_setting_does_not_affect_quantile_losses() -> None:
     def step(**settings: Any) -> list[float]:
         config = {"distribution": "quantile", "num_atoms": 3, "model": {"hiddens": []}, "learning_starts": 4}
         with Training(f"{__name__}:OneState", DQN(**config, **settings, min_env_steps_per_iteration=20), seed=1) as run:
@@ -132,7 +132,7 @@ def test_projection_equals_the_paper_s_algorithm(reward, gamma, n_step, terminat
     assert found.sum() == pytest.approx(1.0)
 
 
-def test_behind_an_end_all_probability_lies_at_the_reward():
+def test_after_termination_the_projection_puts_all_probability_at_the_reward():
     support = torch.linspace(-2, 2, 5)
     found = projected(torch.full((5,), 0.2), 1.0 + 0.0 * support, support)
     torch.testing.assert_close(found, torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0]))
@@ -173,7 +173,7 @@ def test_quantile_huber_equals_the_sum_over_all_pairs(quantiles, targets):
     assert found.item() == pytest.approx(quantile_loss_by_hand(quantiles, targets), abs=near)
 
 
-def test_quantiles_that_minimise_their_loss_are_those_of_the_targets():
+def test_minimizing_the_quantile_loss_finds_the_quantiles_of_the_targets():
     targets = torch.arange(100.0)
     quantiles = torch.full((4,), 50.0, requires_grad=True)
     optimizer = torch.optim.Adam([quantiles], lr=1.0)

@@ -14,7 +14,7 @@ def _seconds_are_flops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor, "product_s", lambda rows, inner, columns: float(rows * inner * columns))
 
 
-def test_a_minibatch_learns_by_a_product_for_each_layer_and_gradient() -> None:
+def test_the_cost_of_a_minibatch_sums_one_product_per_layer_and_gradient() -> None:
     forward = 10 * (4 * 3 + 3 * 2)
     assert floor.forward_s(10, [4, 3, 2]) == forward
     assert floor.learned_s(10, [4, 3, 2]) == 2 * forward + 10 * 3 * 2  # no gradient for the input
@@ -27,7 +27,7 @@ def test_dqn_passes_a_minibatch_three_times_forward_and_once_back() -> None:
     assert floor.dqn_s(DQN, 4, 2) == (update, 4 * 3 + 3 * 2)
 
 
-def test_ppo_learns_in_each_epoch_and_sampling_alone_in_none() -> None:
+def test_ppo_learning_cost_grows_with_epochs_and_is_zero_for_sampling_only() -> None:
     order = {"env": "CartPole-v1", "kind": "train", "minibatch": 8, "num_envs": 2, "fragment": 4, "epochs": 5}
     order["hiddens"] = ()
     acting = 4 * 2 + 4 * 1  # the policy for each step, the value for the whole fragment

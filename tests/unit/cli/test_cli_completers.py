@@ -34,16 +34,16 @@ def offered(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["status", "show", "resume", "label", "report", "plot", "diagnose", "evaluate"])
-def test_commands_for_runs_offer_runs(command: str) -> None:
+def test_commands_that_take_a_run_complete_run_names(command: str) -> None:
     assert offered(command, "po") == ["pole"]
     assert offered(command, "elsewhere/") == ["(dir)"]
 
 
-def test_a_run_and_a_slash_offers_its_trials() -> None:
+def test_a_run_name_and_slash_completes_trial_names() -> None:
     assert offered("compare", "pole/00") == ["pole/000-seed=0", "pole/001-seed=1"]
 
 
-def test_runs_are_those_of_the_folder_that_is_named(folder: Path) -> None:
+def test_completion_looks_for_runs_in_the_given_runs_dir(folder: Path) -> None:
     assert offered("show", "--runs-dir", str(folder), "po") == ["(dir)"]
 
 
@@ -61,12 +61,12 @@ def test_every_argument_for_a_run_or_a_spec_is_completed() -> None:
     assert own == ["translate"]  # a file of another library
 
 
-def test_tags_are_those_of_the_run_or_of_all_runs() -> None:
+def test_tags_are_completed_from_the_run_or_from_all_runs() -> None:
     assert offered("label", "pole", "--untag", "") == ["good", "lr"]
     assert offered("runs", "--tag", "g") == ["good"]
 
 
-def test_settings_are_those_of_the_named_algorithm() -> None:
+def test_settings_are_completed_for_the_algorithm_or_spec() -> None:
     assert offered("train", "--algorithm", "ppo", "--set", "config.gae") == ["config.gae_lambda="]
     assert offered("train", "mine.yaml", "--set", "config.target_e") == ["config.target_entropy="]
     assert offered("train", "broken.yaml", "--set", "config.num_env") == ["config.num_envs_per_worker="]
@@ -86,7 +86,7 @@ def test_envs_and_specs_are_offered() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_gets_trials_with_the_signs_in_their_names_as_they_are(shell: str) -> None:
+def test_every_shell_completes_run_names(shell: str) -> None:
     shell_class = get_completion_class(shell)
     assert shell_class is not None
     complete = shell_class(cli, {}, "rlrun", "_RLRUN_COMPLETE")

@@ -68,7 +68,7 @@ def rlrun(run: RunDirectory, command: str, *words: str) -> Result:
         (list.clear, ": the rows of iterations 1 to 5 are missing and not in any checkpoint"),
     ],
 )
-def test_every_command_that_reads_results_names_what_is_wrong_with_them(
+def test_every_command_that_reads_results_reports_their_damage(
     run: RunDirectory, tmp_path: Path, damage: Callable[[list[str]], None], told: str, wording
 ) -> None:
     file = run.path / run.table.trials[0] / "result.json"
@@ -91,7 +91,7 @@ def test_every_command_that_reads_results_names_what_is_wrong_with_them(
 @pytest.mark.parametrize(
     ("damage", "ends"), [(remove_the_last_row, "ends with iteration 4"), (list.clear, "has no rows")]
 )
-def test_status_reads_the_last_row_alone_and_says_where_it_is_gone(
+def test_status_reports_a_missing_last_row(
     run: RunDirectory, damage: Callable[[list[str]], None], ends: str, wording
 ) -> None:
     file = run.path / run.table.trials[0] / "result.json"
@@ -117,7 +117,7 @@ def test_a_file_of_a_run_that_was_altered_is_named_by_every_command(run: RunDire
 
 
 @pytest.mark.parametrize("name", ["run.json", "spec.yaml", "000-seed=0/trial.json"])
-def test_a_folder_in_the_place_of_a_file_of_a_run_is_damage(run: RunDirectory, name: str) -> None:
+def test_a_directory_in_place_of_a_run_file_is_reported_as_damage(run: RunDirectory, name: str) -> None:
     (run.path / name).unlink()
     (run.path / name).mkdir()
     for command in ("status", "show", "resume"):
@@ -126,7 +126,7 @@ def test_a_folder_in_the_place_of_a_file_of_a_run_is_damage(run: RunDirectory, n
         assert f"{run.path / name}: cannot parse: it is a directory" in done.output
 
 
-def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory, wording) -> None:
+def test_a_run_without_run_json_is_reported_as_damaged_not_unknown(run: RunDirectory, wording) -> None:
     (run.path / "run.json").unlink()
     for command in ("status", "show", "resume"):
         done = rlrun(run, command)
@@ -134,7 +134,7 @@ def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory, w
         assert wording("run.json") in done.output.splitlines()
 
 
-def test_a_run_with_all_of_its_rows_is_told_to_be_whole(run: RunDirectory) -> None:
+def test_commands_report_no_damage_for_an_intact_run(run: RunDirectory) -> None:
     for command in ("status", "show"):
         done = rlrun(run, command)
         assert (done.exit_code, done.stderr) == (0, ""), done.output
@@ -156,7 +156,7 @@ def test_many_trials_with_damaged_results_are_counted(tmp_path: Path, wording) -
 
 
 @pytest.mark.parametrize(("sort", "read"), [("age", ["new"]), ("name", ["new"]), ("best", ["new", "old"])])
-def test_of_limited_runs_only_those_that_are_shown_are_read(
+def test_with_a_limit_only_the_runs_needed_for_the_list_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sort: str, read: list[str]
 ) -> None:
     (experiment,) = parse_experiments({"pole": SPEC})

@@ -35,7 +35,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "examples")
 
 
-def test_the_shipped_demonstrations_are_what_the_command_writes(tmp_path: Path, lab: None, wording) -> None:
+def test_the_command_reproduces_the_shipped_demonstrations(tmp_path: Path, lab: None, wording) -> None:
     output = tmp_path / "shown.npz"
     env = "rlrun.toys:SparseMountainCar"
     words = ("--policy", "my_lab.mountain_car:push_along", "--env", env, "--episodes", 20)
@@ -52,7 +52,7 @@ def test_the_shipped_demonstrations_are_what_the_command_writes(tmp_path: Path, 
     assert 100 < found.num_steps / 20 < 130
 
 
-def test_an_episode_is_what_the_env_did(tmp_path: Path, lab: None) -> None:
+def test_recorded_episodes_match_what_happened_in_the_env(tmp_path: Path, lab: None) -> None:
     words = ("--policy", "my_lab.mountain_car:push_along", "--env", "MountainCar-v0", "--episodes", 2)
     demonstrate(*words, "-o", tmp_path / "shown.npz")
     found = load_demonstrations(str(tmp_path / "shown.npz"))
@@ -67,7 +67,7 @@ def test_an_episode_is_what_the_env_did(tmp_path: Path, lab: None) -> None:
     np.testing.assert_array_equal(columns["actions"][columns["valid"]], pushes[columns["valid"]])
 
 
-def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_path: Path) -> None:
+def test_a_saved_recurrent_policy_demonstrates_the_actions_it_takes_in_its_env(tmp_path: Path) -> None:
     with Training(POSITIONS, R2D2(model={"core_width": 8})) as training:
         checkpoint = training.save(tmp_path / "checkpoint")
         assert demonstrate(checkpoint, "--episodes", 2, "-o", tmp_path / "shown.npz").exit_code == 0
@@ -82,7 +82,7 @@ def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_pa
             first = not valid
 
 
-def test_the_first_action_is_noted_where_it_is_not_0() -> None:
+def test_a_nonzero_first_action_is_stored() -> None:
     env = EnvConfig(id="rlrun.toys:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
     shown, returns = record_demonstrations(lambda observation, starts, prev_reward: (np.int64(7), None), env, 2, seed=0)
     assert returns == [1.0, 1.0]
@@ -109,7 +109,7 @@ def test_a_folder_becomes_a_data_set_with_the_same_episodes(tmp_path: Path, lab:
     assert demonstrate(*words, "-o", tmp_path / "shown").exit_code == 2  # nothing is overwritten
 
 
-def test_a_policy_that_samples_tells_log_probabilities_in_the_units_of_the_stored_actions(tmp_path: Path) -> None:
+def test_sampled_log_probabilities_refer_to_the_stored_env_actions(tmp_path: Path) -> None:
     with Training("Pendulum-v1", PPO(num_envs_per_worker=1, model={"hiddens": (4,)})) as training:
         checkpoint = training.save(tmp_path / "checkpoint")
         words = (checkpoint, "--episodes", 1, "--actions", "sampled", "-o", tmp_path / "shown")
@@ -150,13 +150,13 @@ def test_an_epsilon_greedy_policy_stores_the_probabilities_of_its_draws(tmp_path
         (("run", "-o", "nowhere/shown.npz"), "does not exist"),
     ],
 )
-def test_what_cannot_be_recorded_is_said(words: tuple[str, ...], told: str, lab: None) -> None:
+def test_unusable_arguments_are_refused_with_a_reason(words: tuple[str, ...], told: str, lab: None) -> None:
     done = demonstrate(*words)
     assert done.exit_code == 2
     assert told in done.output
 
 
-def test_a_world_of_many_agents_is_refused_in_words(tmp_path: Path, wording) -> None:
+def test_multi_agent_worlds_are_refused_with_a_message(tmp_path: Path, wording) -> None:
     env = "{world: 'rlrun.toys:CartPoles'}"
     done = demonstrate("--policy", "math:floor", "--env", env, "-o", tmp_path / "shown.npz")
     assert done.exit_code == 2
@@ -167,7 +167,9 @@ def refuse_to_act(*_: object) -> tuple[object, None]:
     raise AssertionError("the demonstrator was asked")
 
 
-def test_what_cannot_be_kept_is_refused_before_the_demonstrator_acts(tmp_path: Path, wording) -> None:
+def test_unstorable_spaces_and_unusable_folders_are_refused_before_the_demonstrator_acts(
+    tmp_path: Path, wording
+) -> None:
     nested = EnvConfig(id="rlrun.toys:MaskedConsole")
     with wording.raised(UsageError):
         record_demonstrations(refuse_to_act, nested, 1, 0)

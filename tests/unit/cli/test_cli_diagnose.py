@@ -59,7 +59,7 @@ def test_json_holds_the_findings_and_the_random_policy(runs: Path) -> None:
     assert set(data["trials"].values()) == {"TERMINATED"}
 
 
-def test_the_env_of_a_run_that_is_not_ones_own_is_not_made_without_trust(runs: Path, tmp_path: Path) -> None:
+def test_the_env_of_a_run_outside_runs_dir_is_not_created_without_trust(runs: Path, tmp_path: Path) -> None:
     done = invoke("diagnose", runs / "still", "--runs-dir", tmp_path)
     assert done.exit_code == 0
     assert "a random policy" not in done.stdout
@@ -94,7 +94,7 @@ def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_ones(tmp_p
     assert len(json.loads(invoke("diagnose", "poles", "--runs-dir", tmp_path, "--json").stdout)["random_policy"]) > 1
 
 
-def test_a_trial_that_failed_is_told_first_and_its_env_is_not_tried_again(
+def test_a_failed_trial_is_reported_first_and_its_env_is_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "belts.py").write_text(
@@ -116,7 +116,7 @@ def test_a_trial_that_failed_is_told_first_and_its_env_is_not_tried_again(
     assert len(lines) == 6
 
 
-def test_a_trial_that_diverged_is_told_first_with_settings_that_its_algorithm_has(tmp_path: Path, wording) -> None:
+def test_a_diverged_trial_is_reported_first_with_applicable_settings(tmp_path: Path, wording) -> None:
     config = {"lr": 1e20, "max_grad_norm": None, "learning_starts": 64, "compile": False, "double": False}
     spec = {"algorithm": "dqn", "env": "CartPole-v1", "config": config, "stop": {"env_steps": 3000}}
     with pytest.raises(TrainingFailed):
@@ -142,7 +142,9 @@ def test_a_trial_that_was_interrupted_says_so(runs: Path, tmp_path: Path, wordin
     assert (without.exit_code, without.stderr) == (2, wording())
 
 
-def test_a_run_that_crashed_says_where_and_its_env_is_not_tried_again(runs: Path, tmp_path: Path, wording) -> None:
+def test_a_crashed_run_is_reported_with_its_last_env_step_and_its_env_is_not_run_again(
+    runs: Path, tmp_path: Path, wording
+) -> None:
     shutil.copytree(runs / "still", tmp_path / "still")
     (first, other) = sorted((tmp_path / "still").glob("*/trial.json"))
     record = json.loads(first.read_text())

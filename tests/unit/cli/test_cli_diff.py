@@ -32,19 +32,19 @@ def diff(runs: Path, *words: str) -> Any:
     return [re.split(" {2,}", line) for line in done.stdout.splitlines()[1:]]
 
 
-def test_a_file_and_a_run_differ_by_what_was_set_and_defaults_are_marked(runs: Path) -> None:
+def test_diff_lists_settings_that_differ_and_marks_defaults(runs: Path) -> None:
     assert diff(runs, f"{runs}/two.yaml:a", "pole") == [["config.lr", "0.0003 (default)", "0.001"]]
     assert diff(runs, f"{runs}/two.yaml:b", f"{runs}/two.yaml:a") == [["seeds", "[0, 1]", "[0] (default)"]]
 
 
-def test_a_sweep_differs_by_its_search_space_and_a_trial_by_its_value(runs: Path, wording) -> None:
+def test_diff_shows_the_search_space_of_a_sweep_and_the_value_of_a_trial(runs: Path, wording) -> None:
     assert diff(runs, "pole", "sweep") == [["config.lr", "0.001", "{grid_search: [0.001, 0.0003]}"]]
     assert diff(runs, "pole", "sweep/001-lr=0.0003-seed=0") == [["config.lr", "0.001", "0.0003 (default)"]]
     same = rlrun("diff", "pole", "sweep/000-lr=0.001-seed=0", "--runs-dir", runs)
     assert same.stdout == wording("sweep/000-lr", "0.001")
 
 
-def test_differences_are_told_as_json(runs: Path) -> None:
+def test_json_lists_differences_with_values_and_defaults(runs: Path) -> None:
     document = json.loads(rlrun("diff", "sweep", "pole", "--runs-dir", runs, "--json").stdout)
     (only,) = document["differences"]
     assert only["setting"] == "config.lr"
@@ -52,14 +52,14 @@ def test_differences_are_told_as_json(runs: Path) -> None:
     assert only["b"] == {"value": 0.001, "is_default": False}
 
 
-def test_what_is_not_there_is_answered_with_what_is(runs: Path, wording) -> None:
+def test_ambiguous_and_misspelled_names_are_answered_with_suggestions(runs: Path, wording) -> None:
     several = rlrun("diff", f"{runs}/two.yaml", "pole", "--runs-dir", runs)
     assert (several.exit_code, several.stderr) == (2, wording())
     misspelt = rlrun("diff", "poel", "sweep", "--runs-dir", runs)
     assert (misspelt.exit_code, "did you mean 'pole'?" in misspelt.stderr) == (2, True)
 
 
-def test_a_section_that_is_not_set_differs_by_the_keys_of_the_one_that_is() -> None:
+def test_an_unset_section_differs_by_each_key_of_the_set_one() -> None:
     found = differences({**SPEC, "evaluation": {"every": 10}}, {**SPEC, "evaluation": None})
     assert found == [Difference(("evaluation", "every"), Setting(10, False), None)]
 
@@ -76,7 +76,7 @@ def test_code_that_a_run_names_is_not_imported_for_a_comparison() -> None:
     assert [one.setting for one in differences(stranger, {**stranger, "config": {"lr": 2}})] == ["config.lr"]
 
 
-def test_each_policy_of_a_world_has_its_own_settings() -> None:
+def test_differences_are_listed_per_policy_of_a_world() -> None:
     policy = {"algorithm": "ppo", "config": {"lr": 0.5}}
     world = {"policies": {"left": policy, "right": policy}, "env": {"world": "a:B"}, "stop": {"iteration": 1}}
     changed = {**world, "policies": {"left": policy, "right": {"algorithm": "ppo"}}}
@@ -84,6 +84,6 @@ def test_each_policy_of_a_world_has_its_own_settings() -> None:
     assert found == [Difference(("policies", "right", "config", "lr"), Setting(0.5, False), Setting(0.0003, True))]
 
 
-def test_a_trial_with_restarts_is_an_entry_with_one_seed() -> None:
+def test_a_trial_is_compared_as_an_entry_with_one_seed_and_its_max_restarts() -> None:
     entry = entry_of_trial({**SPEC, "name": "000", "seed": 3, "max_restarts": 2, "params": {}})
     assert entry == {**SPEC, "seeds": [3], "failure": {"max_restarts": 2}}

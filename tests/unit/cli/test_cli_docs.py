@@ -15,7 +15,7 @@ def docs(*words: str) -> Result:
     return CliRunner().invoke(cli, ["docs", *words])
 
 
-def test_every_page_is_listed_with_its_title_below_the_folder_that_holds_them() -> None:
+def test_docs_prints_the_folder_and_lists_every_page_with_its_title() -> None:
     folder, _, _, *rows = docs().stdout.splitlines()
     assert Path(folder) == DOCS.resolve()
     listed = dict(row.split(maxsplit=1) for row in rows)
@@ -30,7 +30,7 @@ def test_a_page_is_printed_by_its_name_or_path() -> None:
     assert docs("algorithms/ppo").stdout == docs("docs/algorithms/ppo.md").stdout == text
 
 
-def test_an_unknown_page_is_answered_with_the_nearest(wording) -> None:
+def test_an_unknown_page_is_refused_with_the_closest_name(wording) -> None:
     done = docs("runing")
     assert done.exit_code == 2
     assert done.stderr == wording("runing", "running")

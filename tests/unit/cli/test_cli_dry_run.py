@@ -84,7 +84,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_dry_run_says_what_varies_who_chooses_and_stops_and_how_many_there_are(tmp_path: Path, wording) -> None:
+def test_a_dry_run_shows_search_spaces_searchers_schedulers_and_trial_counts(tmp_path: Path, wording) -> None:
     result = rlrun("train", "-f", "spec.yaml", "--dry-run")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == wording(GRID, SEARCH, POPULATIONS, "28")
@@ -109,7 +109,7 @@ def test_a_dry_run_of_one_trial_is_short(spec: Path, wording) -> None:
         ("algorithm: ppo, env: CartPole-v1, stop: {iteration: 1}", ""),
     ],
 )
-def test_a_dry_run_says_by_how_much_an_iteration_passes_the_stop(spec: Path, entry: str, told: str) -> None:
+def test_a_dry_run_shows_how_far_an_iteration_exceeds_the_stop(spec: Path, entry: str, told: str) -> None:
     spec.write_text(f"one: {{{entry}}}\n")
     result = rlrun("train", "-f", "spec.yaml", "--dry-run")
     assert result.exit_code == 0, result.stderr
@@ -128,7 +128,7 @@ def test_an_env_that_varies_is_shown_by_its_id(spec: Path) -> None:
     ]
 
 
-def test_a_dry_run_as_json_holds_every_trial_and_who_chooses_and_stops() -> None:
+def test_json_of_a_dry_run_lists_trials_searchers_and_schedulers() -> None:
     grid, search, populations = json.loads(rlrun("train", "-f", "spec.yaml", "--dry-run", "--json").stdout)[
         "experiments"
     ]
@@ -156,7 +156,7 @@ def test_a_dry_run_as_json_holds_every_trial_and_who_chooses_and_stops() -> None
 
 
 @pytest.mark.parametrize("words", [["train", "--dry-run", "-f"], ["validate"]])
-def test_an_immense_sweep_must_be_asked_for(spec: Path, words: list[str], wording) -> None:
+def test_a_sweep_larger_than_max_trials_is_refused(spec: Path, words: list[str], wording) -> None:
     spec.write_text(SPEC.replace("seeds: 2", "seeds: 5001"))
     refused = rlrun(*words, "spec.yaml")
     assert (refused.exit_code, refused.stderr) == (
@@ -202,7 +202,7 @@ def test_a_plan_of_a_policy_without_a_value_says_nothing_of_sharing_it(spec: Pat
     assert wording("64") in rlrun("plan", "-f", "spec.yaml").stdout.splitlines()
 
 
-def test_a_plan_of_a_spec_says_what_its_preset_stands_for(spec: Path, wording) -> None:
+def test_the_plan_of_a_spec_lists_the_settings_of_its_preset(spec: Path, wording) -> None:
     env = "{id: ALE/Pong-v5, preset: atari}"
     spec.write_text(f"one:\n  algorithm: dqn\n  env: {env}\n  stop: {{env_steps: 1e5}}\n")
     assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-4:-1] == wording(
@@ -210,13 +210,13 @@ def test_a_plan_of_a_spec_says_what_its_preset_stands_for(spec: Path, wording) -
     )
 
 
-def test_a_plan_can_be_printed_of_what_a_searcher_will_make() -> None:
+def test_plan_prints_a_plan_for_experiments_with_a_searcher() -> None:
     result = rlrun("plan", "-f", "spec.yaml")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("# ") >= 3
 
 
-def test_a_world_on_the_command_line_is_a_mapping_as_in_a_spec() -> None:
+def test_a_world_can_be_given_on_the_command_line_as_in_a_spec() -> None:
     planned = rlrun("train", "--algorithm", "ppo", "--env", "{world: 'rlrun.toys:CartPoles'}", "--dry-run", "--json")
     assert planned.exit_code == 0
     (experiment,) = json.loads(planned.stdout)["experiments"]

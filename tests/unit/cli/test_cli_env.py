@@ -42,11 +42,11 @@ def test_a_slow_check_says_what_it_does_stage_by_stage(slow: Result) -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_initial_weights_take_one_thread_since_several_would_take_several_times_the_cpu_time() -> None:
+def test_a_check_limits_torch_to_one_thread() -> None:
     assert torch.get_num_threads() == 1
 
 
-def test_a_check_becomes_slow_in_the_middle_of_a_stage() -> None:
+def test_a_check_that_becomes_slow_announces_the_current_and_later_stages() -> None:
     written: list[str] = []
     stages = env.SlowStages(written.append, 3600.0)
     with stages as begin:
@@ -63,7 +63,7 @@ def check(*words: object) -> Result:
     return CliRunner().invoke(cli, ["env", "check", *map(str, words), "--steps", "100"])
 
 
-def test_an_id_is_checked_and_told_who_can_learn_in_it(slow: Result) -> None:
+def test_an_env_id_is_checked_and_suitable_algorithms_are_listed(slow: Result) -> None:
     assert slow.exit_code == 0
     told = {line[8:].partition("  ")[0].strip(): line for line in slow.stdout.splitlines()[1:]}
     assert [*told] == [
@@ -74,7 +74,7 @@ def test_an_id_is_checked_and_told_who_can_learn_in_it(slow: Result) -> None:
     assert " td3" not in told["algorithms"]
 
 
-def test_each_env_of_a_spec_is_checked_once_and_a_slow_check_says_nothing_as_json(
+def test_each_env_of_a_spec_is_checked_once_and_json_prints_no_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(env, "Timer", Elapsed)
@@ -89,7 +89,7 @@ def test_each_env_of_a_spec_is_checked_once_and_a_slow_check_says_nothing_as_jso
     assert notes == ["episodes"]  # no episode of the pendulum ends within 50 steps
 
 
-def test_something_wrong_ends_with_exit_code_6(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_the_env_exits_with_code_6(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "report")
     done = check("broken_worlds:Unseeded")
     assert done.exit_code == ExitCode.ENVIRONMENT_UNUSABLE
@@ -97,7 +97,7 @@ def test_something_wrong_ends_with_exit_code_6(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("where", "others"), [("__init__", False), ("step", True)])
-def test_an_exception_of_the_env_is_a_finding_among_the_others(where: str, others: bool, tmp_path: Path) -> None:
+def test_an_exception_in_the_env_is_reported_as_a_finding(where: str, others: bool, tmp_path: Path) -> None:
     raising = (
         f"from gymnasium.envs.classic_control import CartPoleEnv\n\nclass {where.strip('_').title()}(CartPoleEnv):\n"
         f"    def {where}(self, *args, **kwargs):\n        raise RuntimeError('stuck')\n"
@@ -112,18 +112,18 @@ def test_an_exception_of_the_env_is_a_finding_among_the_others(where: str, other
     assert ("ok    algorithms" in done.stdout) is others
 
 
-def test_a_wrong_id_names_the_nearest(wording) -> None:
+def test_an_unknown_id_is_refused_with_the_closest_one(wording) -> None:
     done = check("Cartpole-v1")
     assert done.exit_code == ExitCode.USAGE_OR_SPEC
     assert done.stderr == wording("CartPole-v1")
 
 
-def test_a_mapping_names_the_same_world_as_its_name_alone() -> None:
+def test_a_mapping_and_a_bare_name_denote_the_same_world() -> None:
     mapping = "{world: 'rlrun.toys:CartPoles', kwargs: {}}"
     assert env._targets(mapping) == env._targets("rlrun.toys:CartPoles")
 
 
-def test_a_world_is_checked_by_its_name_alone() -> None:
+def test_a_world_can_be_checked_by_its_name() -> None:
     done = check("rlrun.toys:CartPoles")
     assert done.exit_code == 0
     told = {line[8:].partition("  ")[0].strip(): line for line in done.stdout.splitlines()[1:]}
@@ -134,7 +134,7 @@ def test_a_world_is_checked_by_its_name_alone() -> None:
     assert " vdn" in told["algorithms"]
 
 
-def test_the_policies_of_a_world_in_a_spec_are_told_apart(tmp_path: Path) -> None:
+def test_findings_name_the_policy_of_a_world(tmp_path: Path) -> None:
     spec = tmp_path / "world.yaml"
     spec.write_text(
         "world:\n  env: {world: 'rlrun.toys:CartPoles'}\n  seeds: 2\n  stop: {env_steps: 1}\n"

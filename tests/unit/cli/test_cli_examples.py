@@ -39,7 +39,7 @@ def test_a_folder_that_exists_is_not_written_to(tmp_path: Path, wording) -> None
     assert list((tmp_path / "lab").iterdir()) == []
 
 
-def test_a_part_of_the_examples_is_not_copied(tmp_path: Path, wording) -> None:
+def test_copying_only_some_examples_is_refused(tmp_path: Path, wording) -> None:
     done = examples("cartpole", "--copy", tmp_path / "lab")
     assert done.exit_code == 2
     assert wording("--copy", "cartpole") in done.stderr.splitlines()

@@ -46,7 +46,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-def test_an_exported_file_acts_in_a_program_that_has_onnxruntime_alone(saved: Path, tmp_path: Path) -> None:
+def test_an_exported_policy_plays_the_same_in_a_program_with_only_onnxruntime(saved: Path, tmp_path: Path) -> None:
     file = tmp_path / "policy.onnx"
     found = json.loads(rlrun("export", saved / "lstm", "-o", file, "--json").stdout)
     assert found["file"] == str(file)
@@ -70,7 +70,7 @@ def test_an_exported_file_acts_in_a_program_that_has_onnxruntime_alone(saved: Pa
     assert example("with_onnxruntime").returns(str(file), 2) == pytest.approx(returns, rel=1e-4)
 
 
-def test_metadata_name_the_spec_the_spaces_and_the_state_of_the_training(saved: Path, tmp_path: Path) -> None:
+def test_metadata_contain_env_spaces_env_steps_noise_and_the_spec_hash(saved: Path, tmp_path: Path) -> None:
     file = tmp_path / "policy.onnx"
     done = rlrun("export", saved / "dense", "-o", file, "--actions", "sampled")
     assert "matches the policy on" in done.stdout
@@ -82,7 +82,7 @@ def test_metadata_name_the_spec_the_spaces_and_the_state_of_the_training(saved: 
     assert len(metadata["spec_sha256"]) == 64
 
 
-def test_the_examples_in_numpy_and_c_act_as_the_policy(saved: Path, tmp_path: Path) -> None:
+def test_the_numpy_and_c_examples_act_like_the_policy(saved: Path, tmp_path: Path) -> None:
     rlrun("export", saved / "dense", "-o", tmp_path / "policy.c", "--to", "c")
     program = tmp_path / "act"
     sources = [str(EXAMPLES / "act.c"), str(tmp_path / "policy.c")]
@@ -131,7 +131,7 @@ def test_an_unknown_policy_is_refused_and_nothing_is_written(saved: Path, tmp_pa
         ("p.onnx", "c", "use --to onnx"),
     ],
 )
-def test_a_file_that_ends_as_another_kind_is_refused_with_the_right_end(
+def test_a_file_suffix_that_does_not_fit_the_format_is_refused_with_a_suggestion(
     saved: Path, tmp_path: Path, name: str, to: str, advice: str, wording
 ) -> None:
     done = rlrun("export", saved / "dense", "-o", tmp_path / name, "--to", to)
@@ -155,7 +155,7 @@ def test_a_policy_of_a_world_is_exported_by_its_name(tmp_path: Path) -> None:
     assert list(json.loads(rlrun(*words).stdout)["inputs"]) == ["obs"]
 
 
-def test_a_cnn_is_refused_as_a_c_file_by_the_names_of_its_operators(tmp_path: Path, wording) -> None:
+def test_exporting_a_cnn_to_c_is_refused_with_its_unsupported_operators(tmp_path: Path, wording) -> None:
     env = {
         "id": "Pendulum-v1",
         "wrappers": [{"id": "rlrun.toys:PendulumImages", "kwargs": {"size": 20}}],
@@ -167,7 +167,7 @@ def test_a_cnn_is_refused_as_a_c_file_by_the_names_of_its_operators(tmp_path: Pa
     assert done.stderr == wording("Conv")
 
 
-def test_a_policy_that_plans_is_refused_by_name(tmp_path: Path, wording) -> None:
+def test_exporting_a_policy_that_searches_is_refused(tmp_path: Path, wording) -> None:
     with Training({"world": "rlrun.toys:TicTacToe"}, AlphaZero(), seed=1) as training:
         training.save(tmp_path / "board")
     done = rlrun("export", tmp_path / "board", "-o", tmp_path / "policy.onnx")

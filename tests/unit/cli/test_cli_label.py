@@ -24,14 +24,14 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_without_labels_has_none_and_its_table_no_column_of_them(runs: Path) -> None:
+def test_without_labels_the_table_of_runs_has_no_tags_column(runs: Path) -> None:
     assert command("label", "pole", "--runs-dir", runs).stdout == "no labels\n"
     assert "tags" not in command("runs", "--runs-dir", runs).stdout.splitlines()[0]
     (first, second) = json.loads(command("runs", "--runs-dir", runs, "--json").stdout)["runs"]
     assert (first["tags"], first["note"], second["tags"]) == ([], "", [])
 
 
-def test_labels_are_changed_and_shown_wherever_a_run_is(runs: Path) -> None:
+def test_labels_can_be_changed_and_are_shown_by_runs_status_and_show(runs: Path) -> None:
     assert command("label", "pole", "--tag", "good", "--tag", "old", "--runs-dir", runs).exit_code == 0
     changed = command("label", "pole", "--untag", "old", "--tag", "lr", "--note", "wider", "--runs-dir", runs, "--json")
     document = json.loads(changed.stdout)
@@ -59,20 +59,20 @@ def test_runs_are_chosen_by_all_the_given_tags(runs: Path, wording) -> None:
     assert command("runs", "--tag", "bad", "--runs-dir", runs).stdout == wording(runs)
 
 
-def test_a_tag_that_is_not_there_is_answered_with_the_nearest_or_with_all(runs: Path, wording) -> None:
+def test_removing_an_unknown_tag_suggests_the_closest_one(runs: Path, wording) -> None:
     assert "it has no tags" in command("label", "pole", "--untag", "good", "--runs-dir", runs).stderr
     command("label", "pole", "--tag", "good", "--runs-dir", runs)
     wrong = command("label", "pole", "--untag", "god", "--runs-dir", runs)
     assert (wrong.exit_code, wrong.stderr) == (2, wording("god", "good"))
 
 
-def test_a_tag_that_is_no_word_is_refused_before_anything_runs(tmp_path: Path, wording) -> None:
+def test_an_invalid_tag_is_refused_before_anything_runs(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError, "40"):
         rlrun.run({"pole": SPEC}, runs_dir=tmp_path / "runs", tags=["two words"])
     assert not (tmp_path / "runs").exists()
 
 
-def test_labels_that_are_damaged_are_named_and_the_rest_is_shown(runs: Path, wording) -> None:
+def test_damaged_labels_are_reported_and_the_run_is_still_shown(runs: Path, wording) -> None:
     (runs / "pole/labels.json").write_text('{"tags": 1}')
     told = command("status", "pole", "--runs-dir", runs)
     assert told.exit_code == 5

@@ -49,7 +49,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "league", folder / "alone"
 
 
-def test_a_leagues_ratings_and_pay_offs_are_those_of_its_checkpoint(saved: tuple[Path, Path]) -> None:
+def test_league_shows_the_ratings_and_payoffs_of_a_checkpoint(saved: tuple[Path, Path]) -> None:
     found = document("league", saved[0])
     assert set(found["ratings"]) == {"main:0", "main:1"}
     assert found["ratings"]["main:0"] == 0.0
@@ -74,7 +74,7 @@ def test_the_table_has_a_line_for_each_member_and_a_column_for_each_opponent() -
     assert lines[1:] == [["1", "main:1", "100", "-", "0.60"], ["2", "main:0", "0", "0.40", "-"]]
 
 
-def test_what_has_no_league_says_so(saved: tuple[Path, Path]) -> None:
+def test_a_checkpoint_without_a_league_is_refused(saved: tuple[Path, Path]) -> None:
     done = rlrun("league", saved[1])
     assert done.exit_code == 2
     assert "the spec has no seats, so there is no league" in done.output
@@ -91,7 +91,7 @@ def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]
     assert sum(other[ending]["number"] for ending in ("wins", "draws", "losses")) == 4
 
 
-def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(saved: tuple[Path, Path], wording) -> None:
+def test_an_opponent_can_have_settings_and_misspellings_get_suggestions(saved: tuple[Path, Path], wording) -> None:
     found = document("evaluate", saved[1], "--against", "mcts(simulations=4)", "--episodes", 2)
     assert (found["games"], found["against"]) == (2, "mcts(simulations=4)")
     wrong = rlrun("evaluate", saved[1], "--against", "minimax(deph=5)")
@@ -108,7 +108,7 @@ def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None
     assert "--against plays in the world in which the policy was trained; leave out --env" in done.output
 
 
-def test_wins_draws_and_losses_are_told_with_their_intervals(wording) -> None:
+def test_wins_draws_and_losses_are_shown_with_confidence_intervals(wording) -> None:
     lines = Versus("mine", "theirs", {"first": Outcomes(50, 0, 0), "second": Outcomes(0, 20, 30)}).text().splitlines()
     assert lines[:3] == ["mine", "against theirs", "100 games"]
     assert lines[3].split() == ["wins", "50", "0.500", "(95%", "interval", "0.398", "to", "0.602)"]
@@ -116,7 +116,9 @@ def test_wins_draws_and_losses_are_told_with_their_intervals(wording) -> None:
     assert lines[10] == wording()
 
 
-def test_simulations_are_for_policies_that_search(saved: tuple[Path, Path], tmp_path: Path, wording) -> None:
+def test_more_simulations_lose_less_and_are_refused_without_search(
+    saved: tuple[Path, Path], tmp_path: Path, wording
+) -> None:
     settings = {"evaluation_simulations": 3, "model": {"hiddens": [4]}, "compile": False}
     with Training(GAME, AlphaZero(AlphaZero.Config.parse(settings)), seed=0) as training:
         training.save(tmp_path / "searching")

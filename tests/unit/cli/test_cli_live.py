@@ -57,7 +57,7 @@ def test_the_table_fits_the_terminal(width: int, height: int, trials: int) -> No
     assert len(lines) <= max(height - 1, 5)
 
 
-def test_where_there_are_many_trials_running_ones_come_first_then_paused_then_the_last_that_ended(wording) -> None:
+def test_many_trials_are_ordered_running_then_paused_then_most_recently_ended(wording) -> None:
     run = sweep(300, running=2, paused=2, ended=50)
     numbers = [line.split()[0] for line in drawn_lines(run, 80, 13)[2:-2]]
     assert numbers == ["050", "051", "052", "053", "049", "048", "047", "046"]
@@ -65,11 +65,11 @@ def test_where_there_are_many_trials_running_ones_come_first_then_paused_then_th
     assert len(display_order(run.trials.values())) == 54
 
 
-def test_a_lone_trial_goes_by_its_whole_name() -> None:
+def test_a_single_trial_is_shown_with_its_full_name() -> None:
     assert drawn_lines(sweep(1, running=1), 200, 24)[2].startswith("000-lr=0.001-seed=0  RUNNING")
 
 
-def test_columns_with_nothing_in_them_are_not_there(wording) -> None:
+def test_empty_columns_are_omitted(wording) -> None:
     run = RunProgress({"a": TrialProgress("a", {"episode_return_mean": 10.0}, status="RUNNING")})
     assert text_table(columns_of(run, list(run.trials.values()), 0.0)) == wording()
 
@@ -82,7 +82,7 @@ def test_settings_that_are_too_long_are_cut(wording) -> None:
 
 
 @pytest.mark.parametrize("columns", [20, 80, 200])
-def test_the_live_view_fits_the_terminal_and_says_lines_above_itself(
+def test_the_live_view_fits_the_terminal_and_prints_messages_above_itself(
     columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -140,7 +140,7 @@ def test_a_lone_trial_fills_a_screen_with_its_returns_its_learner_and_its_time(w
     assert screen(lone_run(**{"evaluation/episode_return_mean": 150.0}), 80) == wording("123.4", "150.0", "50%")
 
 
-def test_a_terminal_of_40_columns_gets_more_lines_and_one_without_utf8_no_curves(wording) -> None:
+def test_a_narrow_ascii_terminal_gets_more_lines_and_no_curves(wording) -> None:
     assert screen(lone_run(), 40, encoding="ascii") == wording("123.4", "500,000", "50%")
 
 
@@ -154,18 +154,18 @@ def test_the_screen_of_a_lone_trial_fits_any_terminal(width: int, height: int) -
     assert "\x1b" not in "".join(lines)
 
 
-def test_a_value_that_an_iteration_lacks_stays_the_last_one() -> None:
+def test_a_value_missing_in_an_iteration_keeps_its_last_value() -> None:
     run = lone_run(**{"evaluation/episode_return_mean": 150.0})
     run.observe(TrialEvent("000-seed=0", "RUNNING", {"evaluation/episode_return_mean": None}), 101.0)
     assert "evaluation  150.0     ▁▁▁▁" in screen(run, 80)
 
 
-def test_a_run_of_several_trials_keeps_no_metrics_and_is_a_table() -> None:
+def test_a_run_of_several_trials_keeps_no_metrics() -> None:
     run = sweep(2, running=2)
     assert run.metrics.last == {}
 
 
-def test_the_live_view_of_a_lone_trial_is_its_screen_once_it_has_a_result(
+def test_the_live_view_of_a_single_trial_shows_its_screen_after_the_first_result(
     monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     for name, value in {"COLUMNS": "80", "LINES": "30", "FORCE_COLOR": "1"}.items():

@@ -28,11 +28,11 @@ def test_doctor_compiles_no_update_unless_asked(tmp_path: Path, wording) -> None
     assert (updates.verdict, updates.advice) == ("note", wording())
 
 
-def test_doctor_tells_that_processes_can_listen(tmp_path: Path) -> None:
+def test_doctor_reports_that_processes_can_listen(tmp_path: Path) -> None:
     assert ports(tmp_path).verdict == "ok"
 
 
-def test_doctor_tells_what_to_do_where_no_process_may_listen(
+def test_doctor_gives_advice_if_processes_cannot_listen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     def refuse(*_: Any) -> socket.socket:
@@ -45,7 +45,7 @@ def test_doctor_tells_what_to_do_where_no_process_may_listen(
 
 
 @pytest.mark.parametrize("lacking", ["no C compiler was found", ""], ids=["no kernels", "kernels"])
-def test_doctor_tells_on_what_results_depend(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_whether_results_depend_on_the_processor(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlrun.engine.kernels.library.why_no_library", lambda: lacking)
     kernels, results = machine._kernels()
     assert (kernels.subject, results.subject) == ("C kernels", "results")
@@ -53,12 +53,12 @@ def test_doctor_tells_on_what_results_depend(lacking: str, monkeypatch: pytest.M
     assert ("depend on processor" in results.value) is (lacking != "")
 
 
-def test_doctor_looks_for_every_extra_that_there_is() -> None:
+def test_doctor_checks_every_declared_extra() -> None:
     declared = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(EXTRAS) == {*declared} - {"dev"}
 
 
-def test_doctor_s_columns_never_touch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_doctor_are_always_separated(monkeypatch: pytest.MonkeyPatch) -> None:
     subjects = [*(f"extra {name}" for name in EXTRAS), "compiled updates"]
     found = [CheckResult(subject, "ok", "installed") for subject in subjects]
     monkeypatch.setattr(machine, "findings", lambda runs_dir, compile_update, start_ray: found)
@@ -66,7 +66,7 @@ def test_doctor_s_columns_never_touch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [re.split("  +", line) for line in lines] == [["ok", subject, "installed"] for subject in subjects]
 
 
-def test_what_takes_too_long_is_ended_and_said_to_be_slow() -> None:
+def test_a_check_that_takes_too_long_is_stopped_and_reported() -> None:
     assert machine._problem_of("import time; time.sleep(600)", timeout_s=0.01) == machine.NOT_FINISHED
     assert machine._problem_of("raise ValueError('no header')", timeout_s=60) == "ValueError: no header"
 
@@ -80,7 +80,7 @@ def test_what_takes_too_long_is_ended_and_said_to_be_slow() -> None:
         ("processor\t: 0", None),
     ],
 )
-def test_doctor_names_the_cpu_s_instructions_for_bfloat16(
+def test_doctor_reports_the_cpu_instructions_for_bfloat16(
     cpuinfo: str, expected: tuple[str, str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "_lines", lambda path: cpuinfo.splitlines())

@@ -68,14 +68,14 @@ def test_no_line_of_the_help_is_cut_at_80_columns() -> None:
     assert "..." not in result.stdout.replace("[ARGS]...", "")
 
 
-def test_an_unknown_command_is_answered_with_the_nearest(wording) -> None:
+def test_an_unknown_command_is_refused_with_the_closest_name(wording) -> None:
     result = CliRunner().invoke(cli, ["trian"])
     assert result.exit_code == 2
     assert wording("trian", "train") in result.stderr.splitlines()
 
 
 @pytest.mark.parametrize("command", table()["commands"])
-def test_a_command_of_another_library_is_answered_with_what_is_here(command: str, wording) -> None:
+def test_a_command_of_another_library_is_answered_with_rlruns_equivalent(command: str, wording) -> None:
     result = CliRunner().invoke(cli, [command])
     assert result.exit_code == 2
     assert wording(command, table()["commands"][command]) in result.stderr.splitlines()
@@ -95,17 +95,17 @@ def test_a_command_of_another_library_is_answered_with_what_is_here(command: str
         ("--algo", "use --algorithm"),
     ],
 )
-def test_an_option_that_is_a_setting_is_answered_with_how_it_is_set(option: str, said: str, wording) -> None:
+def test_an_option_that_is_a_setting_is_refused_with_how_to_set_it(option: str, said: str, wording) -> None:
     result = CliRunner().invoke(cli, ["train", "cartpole/ppo", option, "3"])
     assert result.exit_code == 2
     assert result.stderr == wording(option, said)
 
 
-def test_a_command_that_sets_nothing_names_no_setting_for_an_unknown_option() -> None:
+def test_commands_without_set_do_not_suggest_it_for_an_unknown_option() -> None:
     assert "--set" not in CliRunner().invoke(cli, ["runs", "--seeds", "3"]).stderr
 
 
-def test_an_unknown_option_is_answered_with_the_nearest() -> None:
+def test_an_unknown_option_is_refused_with_the_closest_name() -> None:
     result = CliRunner().invoke(cli, ["train", "--sede", "1"])
     assert result.exit_code == 2
     assert "--sede" in result.stderr
@@ -132,11 +132,11 @@ def test_an_unknown_option_before_the_command_is_a_usage_error() -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
-def test_an_error_of_ours_is_one_line_and_its_exit_code(error: errors.RlrunError, code: int) -> None:
+def test_an_rlrun_error_prints_one_line_and_sets_its_exit_code(error: errors.RlrunError, code: int) -> None:
     assert run_raising(error) == (code, "before\n", "Error: no\n")
 
 
-def test_a_spec_error_is_its_lines_as_they_are() -> None:
+def test_a_spec_error_prints_one_line_per_problem() -> None:
     problems = [
         errors.Problem("a.lr", "must be positive", file="x.yaml", line=3, column=7),
         errors.Problem("a.env", "is missing", file="x.yaml", line=1, column=1),
@@ -156,7 +156,7 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report() -> None:
     assert "bug in rlrun" in text
 
 
-def test_an_error_of_code_outside_rlrun_is_no_bug_and_names_its_function() -> None:
+def test_an_error_in_code_outside_rlrun_names_its_function_and_is_not_reported_as_a_bug() -> None:
     code, _, stderr = run_raising(KeyError("surprise"))
     assert code == 4
     assert stderr.startswith(f"Error: run_raising.<locals>.failing failed in {__file__}:\nTraceback (most recent call")
@@ -184,7 +184,7 @@ def test_an_error_of_code_outside_rlrun_is_no_bug_and_names_its_function() -> No
     ],
     ids=repr,
 )
-def test_a_full_disk_or_memory_ends_with_seven(error: Exception, text: str) -> None:
+def test_exhausted_disk_memory_or_file_limits_exit_with_code_7(error: Exception, text: str) -> None:
     code, _, stderr = run_raising(error)
     assert code == 7
     assert text in stderr
@@ -211,7 +211,7 @@ def test_a_full_disk_or_memory_ends_with_seven(error: Exception, text: str) -> N
     ],
     ids=repr,
 )
-def test_every_error_ends_with_the_code_of_the_table(error: Exception, code: int) -> None:
+def test_every_error_exits_with_its_documented_code(error: Exception, code: int) -> None:
     assert run_raising(error)[0] == code
 
 
@@ -228,13 +228,13 @@ def test_an_env_that_does_not_exist_is_a_usage_error_in_every_command(words: lis
     assert (done.exit_code, "Traceback" in done.output) == (2, False), done.output
 
 
-def test_a_folder_of_runs_that_cannot_be_written_ends_with_seven(wording) -> None:
+def test_an_unwritable_runs_dir_exits_with_code_7(wording) -> None:
     done = CliRunner().invoke(cli, ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--runs-dir", "/sys/runs"])
     assert done.exit_code == 7
     assert done.stderr == wording("/sys/runs")
 
 
-def test_a_path_that_may_not_be_used_is_a_usage_error(wording) -> None:
+def test_a_path_without_permission_is_a_usage_error(wording) -> None:
     error = PermissionError(errno.EACCES, "Permission denied", "/root/runs")
     assert run_raising(error) == (2, "before\n", wording("/root/runs"))
 
@@ -256,7 +256,7 @@ run()
     assert (done.returncode, done.stderr) == (130, "\nInterrupted.\n")
 
 
-def test_a_signal_of_which_a_library_makes_an_error_of_its_own_ends_with_130() -> None:
+def test_a_signal_that_a_library_turns_into_another_error_exits_with_code_130() -> None:
     program = """
 import os, signal, sys
 class Signals:
@@ -293,7 +293,7 @@ def test_an_interrupt_ends_with_130(error: BaseException) -> None:
     assert run_raising(error) == (130, "before\n", "\nInterrupted.\n")
 
 
-def test_an_interrupted_run_says_how_to_go_on() -> None:
+def test_an_interrupted_run_says_how_to_resume() -> None:
     error = errors.Interrupted("SIGINT: stopped; continue with: rlrun resume runs/a")
     assert run_raising(error) == (130, "before\n", "SIGINT: stopped; continue with: rlrun resume runs/a\n")
 
@@ -320,7 +320,7 @@ def test_completion_of_an_unknown_shell_names_the_known_ones() -> None:
     ("typed", "offered"),
     [("rlrun res", "resume"), ("rlrun config p", "ppo"), ("rlrun train --exec", "--executor")],
 )
-def test_the_shell_is_told_how_words_go_on(typed: str, offered: str) -> None:
+def test_the_shell_gets_completions_of_commands_arguments_and_options(typed: str, offered: str) -> None:
     words = typed.split()
     asked = {"_RLRUN_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
     done = subprocess.run(
@@ -349,14 +349,14 @@ echo "${COMPREPLY[@]}"
 
 
 @pytest.mark.parametrize("closed", ["1", "2"])
-def test_a_descriptor_that_was_closed_is_no_bug(closed: str, tmp_path: Path) -> None:
+def test_a_closed_stdout_or_stderr_is_not_an_error(closed: str, tmp_path: Path) -> None:
     words = ["runs", "--runs-dir", str(tmp_path)]
     command = ["bash", "-c", f'exec "$@" {closed}>&-', "bash", sys.executable, "-m", "rlrun", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_process_that_a_thread_ends_has_printed_its_error_as_the_json_document() -> None:
+def test_a_process_ended_by_a_thread_prints_its_error_as_json() -> None:
     program = """
 import threading
 import time
@@ -380,7 +380,7 @@ main()
 
 
 @pytest.mark.parametrize("words", [["train", "a.yaml"], ["train", "a.yaml", "--json"], ["resume", "a"]])
-def test_a_run_whose_process_ends_with_0_and_without_a_word_is_a_failure(words: list[str]) -> None:
+def test_a_process_that_exits_silently_with_0_during_a_run_is_a_failure(words: list[str]) -> None:
     program = """
 import os
 from rlrun.__main__ import run
@@ -395,7 +395,7 @@ run()
     assert done.stdout == (json.dumps({"schema": 1, "error": error}, indent=2) + "\n" if "--json" in words else "")
 
 
-def test_a_run_that_a_thread_of_its_process_ends_keeps_its_exit_code() -> None:
+def test_a_run_ended_through_end_process_keeps_its_exit_code() -> None:
     program = """
 from rlrun.__main__ import run
 from rlrun.cli import train
@@ -422,7 +422,7 @@ def commands_below(command: click.Command, name: str) -> Iterator[tuple[str, cli
         yield name, command
 
 
-def test_every_command_that_reports_does_so_as_json() -> None:
+def test_every_reporting_command_supports_json() -> None:
     without = {
         name
         for name, command in commands_below(cli, "")
@@ -431,7 +431,7 @@ def test_every_command_that_reports_does_so_as_json() -> None:
     assert without == WITHOUT_JSON
 
 
-def test_settings_and_the_documentation_are_data_as_json() -> None:
+def test_config_docs_and_plan_support_json() -> None:
     settings = json.loads(CliRunner().invoke(cli, ["config", "ppo", "--json"]).stdout)["settings"]
     assert (settings["lr"], settings["model"]["activation"]) == (3e-4, "tanh")
     pages = json.loads(CliRunner().invoke(cli, ["docs", "--json"]).stdout)["pages"]

@@ -28,7 +28,7 @@ def test_a_table_names_each_metric_with_its_unit_and_meaning() -> None:
     assert {"learner/td_error", "replay/gigabytes", "evaluation/episode_return_mean"} <= set(units)
 
 
-def test_scripts_read_the_same_as_json() -> None:
+def test_json_lists_the_same_metrics_as_the_table() -> None:
     (experiment,) = json.loads(metrics("a3c", "--json").stdout)["experiments"]
     found = experiment["metrics"]
     assert experiment["name"] == "a3c"
@@ -53,14 +53,14 @@ def test_each_experiment_of_a_spec_has_a_table_under_its_name(tmp_path: Path) ->
     assert "# " not in metrics("ppo").stdout
 
 
-def test_an_unknown_algorithm_gets_the_nearest(wording) -> None:
+def test_an_unknown_algorithm_is_refused_with_the_closest_name(wording) -> None:
     done = metrics("pppo")
     assert done.exit_code == 2
     assert done.stderr == wording("ppo")
 
 
 @pytest.mark.parametrize("command", ["config", "metrics", "plan"])
-def test_an_algorithm_in_a_module_of_the_current_folder_is_found(
+def test_a_custom_algorithm_in_the_current_folder_is_found(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -109,7 +109,7 @@ def test_bad_comparisons_are_refused(saved: Path, data: Path, words: list[str], 
     assert "Traceback" not in done.output
 
 
-def test_data_that_are_no_set_and_spaces_that_differ_are_refused(saved: Path, tmp_path: Path, wording) -> None:
+def test_missing_data_sets_and_mismatched_spaces_are_refused(saved: Path, tmp_path: Path, wording) -> None:
     done = rlrun("ope", saved / "a", "--data", tmp_path / "nothing")
     assert done.exit_code == 2
     assert done.output == wording(tmp_path / "nothing")
@@ -120,7 +120,7 @@ def test_data_that_are_no_set_and_spaces_that_differ_are_refused(saved: Path, tm
     assert "the policy was trained with" in done.output
 
 
-def test_a_world_of_many_agents_is_refused(data: Path, tmp_path: Path, wording) -> None:
+def test_multi_agent_checkpoints_are_refused(data: Path, tmp_path: Path, wording) -> None:
     with Training({"world": "rlrun.toys:TicTacToe"}, PPO(compile=False)) as training:
         training.save(tmp_path / "board")
     done = rlrun("ope", tmp_path / "board", "--data", data)
@@ -128,7 +128,7 @@ def test_a_world_of_many_agents_is_refused(data: Path, tmp_path: Path, wording) 
     assert done.output == wording()
 
 
-def test_sets_without_episodes_or_with_several_agents_are_refused(saved: Path, tmp_path: Path, wording) -> None:
+def test_data_sets_without_episodes_or_with_several_agents_are_refused(saved: Path, tmp_path: Path, wording) -> None:
     spaces = Box(-np.inf, np.inf, (4,)), Discrete(2)
     with SetWriter(tmp_path / "empty", *spaces):
         pass

@@ -21,7 +21,7 @@ def told(*words: object) -> str:
     return done.stdout
 
 
-def test_of_a_spec_exact_values_are_shown(tmp_path: Path) -> None:
+def test_exact_values_are_shown_for_a_spec(tmp_path: Path) -> None:
     spec = tmp_path / "ice.yaml"
     spec.write_text("ice: {algorithm: dqn, env: FrozenLake-v1, stop: {env_steps: 100}, config: {gamma: 1.0}}\n")
     lines = told(spec).splitlines()
@@ -29,7 +29,7 @@ def test_of_a_spec_exact_values_are_shown(tmp_path: Path) -> None:
     assert lines[-1].split() == ["optimal", "policy", "(gamma", "1)", "0.7442"]
 
 
-def test_of_a_checkpoint_gaps_are_shown(tmp_path: Path) -> None:
+def test_gaps_to_the_exact_values_are_shown_for_a_checkpoint(tmp_path: Path) -> None:
     with Training("FrozenLake-v1", QLearning(min_env_steps_per_iteration=100)) as training:
         training.step()
         saved = training.save(tmp_path / "saved")
@@ -41,7 +41,7 @@ def test_of_a_checkpoint_gaps_are_shown(tmp_path: Path) -> None:
     assert found["states"] == [0, 1, 2, 3, 4, 6, 8, 9, 10, 13, 14]
 
 
-def test_of_a_task_the_probability_of_its_satisfaction_is_shown(tmp_path: Path) -> None:
+def test_the_satisfaction_probability_is_shown_for_a_task_automaton(tmp_path: Path) -> None:
     """Reach the goal on the ice: the best probability is the best undiscounted return."""
     spec = tmp_path / "task.yaml"
     spec.write_text(
@@ -65,7 +65,7 @@ ice:
     assert json.loads(told(spec, "--json"))["policy_satisfaction"] is None
 
 
-def test_of_a_game_the_exploitability_is_shown(tmp_path: Path, wording) -> None:
+def test_exploitability_is_shown_for_a_game(tmp_path: Path, wording) -> None:
     policies = Policies(
         {"main": PPO(model={"hiddens": [4]}, compile=False)}, WorldSamplingSettings(), mapping={"*": "main"}
     )

@@ -32,7 +32,7 @@ def test_trials_of_several_runs_can_be_told_apart() -> None:
     ]
 
 
-def test_games_end_with_rates_in_the_place_of_a_return_that_sums_over_both_sides() -> None:
+def test_games_show_win_draw_and_loss_rates_instead_of_a_return() -> None:
     rates = {
         "evaluation/against/win_rate": 0.5,
         "evaluation/against/draw_rate": 0.3,
@@ -65,7 +65,7 @@ def swept(runs: Path, configurations: int, seeds: int) -> list[TrialResult]:
     return rlrun.run({"tiny": spec}, runs_dir=runs, executor="local")
 
 
-def test_seeds_are_taken_together_where_there_are_several_configurations(
+def test_with_several_configurations_a_table_aggregates_over_seeds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wording
 ) -> None:
     print_outcome(swept(tmp_path, 2, 2))
@@ -75,7 +75,7 @@ def test_seeds_are_taken_together_where_there_are_several_configurations(
     assert [line.split()[0] for line in lines[6:10]] == [f"00{n}-lr=0.00{1 + n // 2}-seed={n % 2}" for n in range(4)]
 
 
-def test_seeds_of_a_single_configuration_have_one_table(tmp_path: Path) -> None:
+def test_a_single_configuration_has_no_table_over_seeds(tmp_path: Path) -> None:
     assert over_seeds(swept(tmp_path, 1, 2)) == []
 
 

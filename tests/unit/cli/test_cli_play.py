@@ -37,7 +37,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_person_who_tries_every_cell_comes_to_the_games_end(saved: Path, wording) -> None:
+def test_trying_every_cell_plays_a_game_to_its_end(saved: Path, wording) -> None:
     cells = [f"{column}{row}" for row in "123" for column in "abc"]
     done = play(saved / "TicTacToe", moves="\n".join(cells))
     assert done.exit_code == 0
@@ -46,7 +46,7 @@ def test_a_person_who_tries_every_cell_comes_to_the_games_end(saved: Path, wordi
     assert any(ending in done.output for ending in ("You win.", "You lose.", "A draw."))
 
 
-def test_the_policys_moves_are_those_that_it_prefers_and_each_is_told(saved: Path, wording) -> None:
+def test_the_policy_plays_its_greedy_moves_and_each_is_printed(saved: Path, wording) -> None:
     with Training.restore(saved / "TicTacToe", eager=True) as training:
         planes = np.zeros((3, 3, 2), np.float32)
         action = training.act({"observation": planes, "action_mask": np.ones(9, np.int8)}, episode_start=True)
@@ -56,7 +56,7 @@ def test_the_policys_moves_are_those_that_it_prefers_and_each_is_told(saved: Pat
     assert done.output.splitlines()[-2:] == wording()
 
 
-def test_what_is_no_move_or_an_illegal_one_is_asked_for_again(saved: Path, wording) -> None:
+def test_invalid_and_illegal_moves_are_asked_for_again(saved: Path, wording) -> None:
     done = play(saved / "TicTacToe", moves="b2\nb2\nd1\nhello\n\nQ\n")
     assert done.exit_code == 0
     assert "b2 is taken.\n" in done.output
@@ -64,13 +64,13 @@ def test_what_is_no_move_or_an_illegal_one_is_asked_for_again(saved: Path, wordi
         assert wording(f"'{text}'") in done.output.splitlines()
 
 
-def test_a_game_whose_input_ends_is_left_like_one_that_is_quit(saved: Path, wording) -> None:
+def test_end_of_input_quits_the_game(saved: Path, wording) -> None:
     done = play(saved / "ConnectFour", moves="3\n")
     assert done.exit_code == 0
     assert done.output.splitlines()[-1] == wording()
 
 
-def test_pieces_fall_into_columns_of_which_a_full_one_is_refused(saved: Path, wording) -> None:
+def test_connect_four_pieces_fall_into_columns_and_full_columns_are_refused(saved: Path, wording) -> None:
     done = play(saved / "ConnectFour", "--as", "red", moves="\n".join(["0", "8", "one", *"1111111", "q"]))
     assert done.exit_code == 0
     assert wording("'8'") in done.output.splitlines()
@@ -78,7 +78,7 @@ def test_pieces_fall_into_columns_of_which_a_full_one_is_refused(saved: Path, wo
     assert any(told in done.output for told in ("Column 1 is full.", "You win.", "You lose."))
 
 
-def test_both_players_of_hex_name_cells_of_the_same_board(saved: Path) -> None:
+def test_both_hex_players_use_the_same_cell_names(saved: Path) -> None:
     done = play(saved / "Hex", "--as", "o", "--actions", "sampled", "--seed", "1", moves="c1\nd1\nq\n")
     assert done.exit_code == 0
     first = next(line for line in done.output.splitlines() if line.startswith("x plays "))
@@ -87,7 +87,7 @@ def test_both_players_of_hex_name_cells_of_the_same_board(saved: Path) -> None:
     assert shown["abcde".index(cell[0]) + 1] == "o"
 
 
-def test_a_policy_that_searches_blocks_without_having_learned_and_others_do_not_search(
+def test_an_untrained_searching_policy_blocks_and_other_policies_refuse_simulations(
     saved: Path, tmp_path: Path
 ) -> None:
     settings = AlphaZero.Config.parse({**SMALL, "evaluation_simulations": 0})
@@ -101,13 +101,13 @@ def test_a_policy_that_searches_blocks_without_having_learned_and_others_do_not_
     assert "does not use tree search" in refused.output
 
 
-def test_who_is_no_player_is_told_who_plays(saved: Path, wording) -> None:
+def test_an_unknown_player_is_refused_with_the_list_of_players(saved: Path, wording) -> None:
     done = play(saved / "ConnectFour", "--as", "x")
     assert done.exit_code == 2
     assert done.output == wording()
 
 
-def test_envs_that_are_no_board_game_are_refused(tmp_path: Path, wording) -> None:
+def test_envs_that_are_not_board_games_are_refused(tmp_path: Path, wording) -> None:
     with Training(EnvConfig(id="CartPole-v1"), PPO(PPO.Config.parse(SMALL)), seed=0) as training:
         training.save(tmp_path / "pole")
     poles = EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": 2})
@@ -120,7 +120,7 @@ def test_envs_that_are_no_board_game_are_refused(tmp_path: Path, wording) -> Non
         assert done.output == wording(env)
 
 
-def test_the_text_of_a_board_has_the_players_initials_and_slants_where_cells_have_six_neighbours(wording) -> None:
+def test_a_board_is_printed_with_player_initials_and_slanted_for_hex(wording) -> None:
     game = Hex(4)
     game.reset(0)
     game.step({"x": 4})

@@ -36,7 +36,7 @@ def plot(runs: Path, *words: object) -> Result:
     return CliRunner().invoke(cli, ["plot", "tiny", "--runs-dir", str(runs), *map(str, words)])
 
 
-def test_seeds_of_a_configuration_are_one_curve_and_the_same_curves_the_same_file(runs: Path, tmp_path: Path) -> None:
+def test_plotting_the_same_curves_twice_writes_identical_svg_files(runs: Path, tmp_path: Path) -> None:
     picture = tmp_path / "curve.svg"
     done = plot(runs, "-o", picture)
     assert done.exit_code == 0, done.output
@@ -47,7 +47,7 @@ def test_seeds_of_a_configuration_are_one_curve_and_the_same_curves_the_same_fil
     assert picture.read_bytes() == first
 
 
-def test_without_a_file_the_terminal_is_drawn_in(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_output_file_the_plot_is_drawn_in_the_terminal(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     done = plot(runs)
     assert done.exit_code == 0, done.output
@@ -57,11 +57,11 @@ def test_without_a_file_the_terminal_is_drawn_in(runs: Path, monkeypatch: pytest
     assert "\033" not in done.stdout
 
 
-def test_a_wrong_metric_is_answered_with_the_nearest(runs: Path, wording) -> None:
+def test_an_unknown_metric_is_refused_with_the_closest_name(runs: Path, wording) -> None:
     assert plot(runs, "--metric", "env_step").stderr == wording("env_steps")
 
 
-def test_what_is_no_name_of_a_picture_is_refused(runs: Path, tmp_path: Path, wording) -> None:
+def test_unsupported_image_formats_are_refused(runs: Path, tmp_path: Path, wording) -> None:
     done = plot(runs, "-o", tmp_path / "curve.bmp")
     assert done.exit_code == 2
     assert done.stderr == wording()
@@ -74,7 +74,7 @@ def test_without_matplotlib_the_extra_is_named(runs: Path, tmp_path: Path, monke
     assert "pip install 'rlrun[plot]'" in done.stderr
 
 
-def test_the_curves_are_data_as_json_and_a_file_may_be_drawn_as_well(runs: Path, tmp_path: Path) -> None:
+def test_json_contains_the_curves_and_a_file_can_be_written_as_well(runs: Path, tmp_path: Path) -> None:
     done = plot(runs, "--json", "-o", tmp_path / "curve.svg")
     found = json.loads(done.stdout)
     assert (found["metric"], found["axis"]) == ("episode_return_mean", "env_steps")
@@ -87,14 +87,14 @@ def test_the_curves_are_data_as_json_and_a_file_may_be_drawn_as_well(runs: Path,
     assert (tmp_path / "curve.svg").exists()
 
 
-def test_a_report_names_its_file_as_json(runs: Path, tmp_path: Path) -> None:
+def test_report_prints_its_file_as_json(runs: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = CliRunner().invoke(cli, ["report", "tiny", "--runs-dir", str(runs), "-o", str(page), "--json"])
     found = json.loads(done.stdout)
     assert (found["file"], found["bytes"], found["left_out"]) == (str(page), page.stat().st_size, [])
 
 
-def test_few_evaluations_give_way_to_the_returns_in_training(tmp_path: Path, wording) -> None:
+def test_with_few_evaluations_training_returns_are_plotted(tmp_path: Path, wording) -> None:
     config = {"train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 64, "num_epochs": 1}
     spec = {
         "algorithm": "ppo",

@@ -161,27 +161,27 @@ def test_a_profile_ends_with_a_remedy(
     assert said in remedy(measured, PPOConfig(**settings), cpus=16)
 
 
-def test_a_remedy_names_as_many_workers_as_make_collecting_a_quarter_of_the_rest(wording) -> None:
+def test_the_remedy_suggests_workers_to_cut_collecting_to_a_quarter_up_to_the_cpus(wording) -> None:
     measured = dataclasses.replace(by_hand(), operators=(), waits=((100.0, 106.0),), workers=())
     assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=16) == wording("num_workers")
     assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=4) == wording("num_workers")
 
 
-def test_hooks_of_the_trial_have_a_line_of_their_own() -> None:
+def test_trial_hooks_have_their_own_line() -> None:
     measured = dataclasses.replace(by_hand(), hooks_s=0.25)
     lines = "\n".join(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), measured, 1.5))
     assert "trial hooks            2.5     0.25      -            -" in lines
     assert measured.between_s == 1.0
 
 
-def test_sgd_that_happens_on_the_workers_alone_is_not_given_a_time_on_the_learner(wording) -> None:
+def test_no_learner_time_is_shown_if_sgd_runs_only_on_workers(wording) -> None:
     measured = by_hand()
     without = dataclasses.replace(measured, operators=measured.operators[:1])
     lines = list(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), without, 1.5))
     assert lines[-2] == wording("45.0")
 
 
-def test_the_data_hold_the_same_numbers() -> None:
+def test_json_data_match_the_tables() -> None:
     trial = shipped_experiment("ppo", "CartPole-v1").first_trial()
     data = profile_data(trial, by_hand(), 1.5)
     assert data["env_steps_per_s"] == 50_000
@@ -267,7 +267,7 @@ def assert_nested(events: list[dict[str, Any]]) -> None:
         open_ends.append(ended)
 
 
-def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path, wording) -> None:
+def test_a_profiled_runs_trace_adds_up_to_the_tables(tmp_path: Path, wording) -> None:
     (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
     done = profile("-f", "tiny.yaml", "--seconds", "0.5", "--trace", "trace.json", "--json")
     assert done.exit_code == 0, done.output
@@ -308,7 +308,7 @@ def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path, w
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.yaml", "trace.json"]
 
 
-def test_an_algorithm_and_an_env_do_without_a_file(tmp_path: Path, wording) -> None:
+def test_an_algorithm_and_env_can_be_profiled_without_a_spec_file(tmp_path: Path, wording) -> None:
     settings = [f"config.{setting}" for setting in ("train_batch_size=64", "minibatch_size=64", "num_epochs=1")]
     overrides = [word for setting in settings for word in ("--set", setting)]
     done = profile("--algorithm", "ppo", "--env", "CartPole-v1", *overrides, "--seconds", "0.2")
@@ -323,7 +323,7 @@ def test_an_algorithm_and_an_env_do_without_a_file(tmp_path: Path, wording) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
+def test_ctrl_c_prints_the_profile_measured_so_far(tmp_path: Path) -> None:
     spec = spec_with_lab(tmp_path, "KeyboardInterrupt", step=400, module="interrupted_lab")
     done = profile("-f", spec, "--seconds", "60", "--trace", "trace.json")
     assert done.exit_code == 130
@@ -338,7 +338,7 @@ def test_ctrl_c_before_anything_was_measured_prints_nothing(tmp_path: Path) -> N
     assert "Interrupted." in done.stderr
 
 
-def test_errors_of_an_env_and_of_a_plugin_are_shown_for_what_they_are(tmp_path: Path) -> None:
+def test_errors_of_envs_and_plugins_are_not_reported_as_bugs_in_rlrun(tmp_path: Path) -> None:
     spec = spec_with_lab(tmp_path, "OSError('no laser')", step=200, module="broken_lab")
     failed = profile("-f", spec)
     assert failed.exit_code == 4
@@ -350,7 +350,7 @@ def test_errors_of_an_env_and_of_a_plugin_are_shown_for_what_they_are(tmp_path: 
     assert "Careless failed in " in careless.stderr
 
 
-def test_a_clock_that_stands_still_ends_a_profile_with_a_message(
+def test_a_stopped_clock_ends_the_profile_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
@@ -374,7 +374,7 @@ def test_a_clock_that_stands_still_ends_a_profile_with_a_message(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_meant_is_refused_before_anything_runs(words: list[str], complaint: str, tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused_before_anything_runs(words: list[str], complaint: str, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
     done = profile(*words)
     assert done.exit_code == 2, done.output

@@ -24,7 +24,7 @@ def trial_with(stop: dict[str, float], **result: Any) -> TrialProgress:
     return trial
 
 
-def test_share_is_that_of_the_nearest_steady_stop() -> None:
+def test_share_is_measured_by_the_closest_stop_that_advances_steadily() -> None:
     trial = trial_with({"env_steps": 1000, "iteration": 4, "episode_return_mean": 475}, env_steps=100, iteration=2)
     assert trial.share == 0.5
 
@@ -36,7 +36,7 @@ def test_a_return_alone_gives_no_share_and_no_time_left() -> None:
     assert trial.seconds_left(1.0) is None
 
 
-def test_time_left_goes_by_the_pace_after_two_iterations_however_long_those_took() -> None:
+def test_time_left_is_estimated_from_the_pace_after_the_first_two_iterations() -> None:
     trial = trial_with({"env_steps": 1000}, env_steps=50, iteration=1, time_total_s=30.0)
     assert trial.seconds_left(-30.0) is None
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 100, "iteration": 2, "time_total_s": 60.0}), 0.0)
@@ -63,7 +63,7 @@ def test_a_line_says_steps_return_speed_and_time_left() -> None:
     assert trial.line(1.0) == expected
 
 
-def test_the_line_of_an_ended_trial_says_which_stop_criterion_it_has_reached(wording) -> None:
+def test_an_ended_trials_line_shows_its_stop_reason(wording) -> None:
     trial = trial_with({"env_steps": 1000, "episode_return_mean": 475}, env_steps=900, episode_return_mean=480.25)
     assert "475" not in trial.line(0.0)
     reason = stop_reached(trial.stop, trial.result or {})
@@ -75,7 +75,7 @@ def test_the_line_of_an_ended_trial_says_which_stop_criterion_it_has_reached(wor
     assert early.line(1.0) == wording("stopped", "asha: worse")
 
 
-def test_a_success_rate_that_the_spec_names_is_shown_with_the_return_until_the_next_evaluation() -> None:
+def test_a_success_rate_used_as_stop_is_shown_until_the_next_evaluation() -> None:
     rate = "evaluation/info/is_success"
     trial = TrialProgress("000-seed=0", {"env_steps": 1000, rate: 0.9}, judged_by=rate)
     run = run_of(trial)
@@ -91,7 +91,7 @@ def test_a_success_rate_that_the_spec_names_is_shown_with_the_return_until_the_n
 WON, DRAWN, LOST = OUTCOME_METRICS.values()
 
 
-def test_a_trial_of_games_is_told_by_its_last_outcomes_instead_of_returns(wording) -> None:
+def test_a_trial_of_games_shows_its_last_outcomes_instead_of_returns(wording) -> None:
     trial = TrialProgress("000-seed=0", {}, judged_by="evaluation/against/unbeaten_rate")
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 64, "episode_return_mean": 0.0}), now=0.0)
     assert trial.line(0.0) == wording("64 env steps")  # there is no evaluation yet
@@ -111,7 +111,7 @@ def test_a_trial_of_games_is_told_by_its_last_outcomes_instead_of_returns(wordin
     assert run.newest_text() in trial.line(2.0)
 
 
-def test_the_line_of_several_trials_has_the_newest_returns_of_those_that_run(wording) -> None:
+def test_the_summary_shows_the_newest_returns_of_running_trials(wording) -> None:
     trials = [TrialProgress(name, {}, judged_by="evaluation/episode_return_mean") for name in "abc"]
     run = run_of(*trials)
     assert run.newest_text() == ""
@@ -123,7 +123,7 @@ def test_the_line_of_several_trials_has_the_newest_returns_of_those_that_run(wor
     assert run.newest_text() == "return 21.5"
 
 
-def test_a_run_that_steps_no_env_is_told_by_its_sgd_steps(wording) -> None:
+def test_a_run_without_env_steps_shows_sgd_steps(wording) -> None:
     trial = trial_with(
         {"sgd_steps": 900}, env_steps=0, sgd_steps=30, iteration=1, env_steps_per_s=0.0, time_total_s=0.5
     )
@@ -135,7 +135,7 @@ def test_a_run_that_steps_no_env_is_told_by_its_sgd_steps(wording) -> None:
     assert both.line(0.0) == wording("steps/s", "000", "64")
 
 
-def test_a_pace_that_the_trial_itself_knows_serves_until_one_is_seen() -> None:
+def test_a_resumed_trial_estimates_its_time_left_from_its_recorded_pace() -> None:
     trial = trial_with({"env_steps": 1000}, env_steps=250, iteration=9, time_total_s=30.0)
     assert trial.seconds_left(0.0) == pytest.approx(90.0)
 
@@ -146,7 +146,7 @@ def test_settings_that_a_population_changes_are_the_ones_shown() -> None:
     assert (trial.params, trial.place, trial.status, trial.ended) == ({"lr": 0.5}, "here:1", "PAUSED", False)
 
 
-def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before(wording) -> None:
+def test_a_stopping_run_says_what_it_waits_for_and_how_long_that_took_last_time(wording) -> None:
     alone = trial_with({}, iteration=3, time_this_iter_s=27.3)
     waiting = TrialProgress("waits", {})
     assert run_of(waiting).stopping_text() == "the run will stop"
@@ -165,7 +165,7 @@ def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before(wo
     assert starting.stopping_text() == wording()
 
 
-def test_a_trial_that_a_scheduler_has_ended_is_told_from_one_that_has_come_to_its_stop(wording) -> None:
+def test_trials_ended_by_a_scheduler_are_distinguished_from_finished_ones(wording) -> None:
     early, whole = TrialProgress("early", {}), TrialProgress("whole", {})
     early.observe(TrialEvent("early", "TERMINATED", stopped_by="asha: 3 at 100 env steps is worse"), 1.0)
     whole.observe(TrialEvent("whole", "TERMINATED"), 1.0)
@@ -186,7 +186,7 @@ def test_a_summary_counts_statuses_and_names_the_leader(wording) -> None:
     assert run.resources_text() == wording("1.5")
 
 
-def test_the_best_is_a_configuration_with_the_mean_over_its_seeds(wording) -> None:
+def test_the_leader_is_the_configuration_with_the_best_mean_over_seeds(wording) -> None:
     def trial(number: int, group: int, best: float | None) -> TrialProgress:
         return TrialProgress(f"{number:03d}", {}, {"lr": 0.1**group}, seed=number % 2, group=group, best=best)
 
@@ -200,7 +200,7 @@ def test_the_best_is_a_configuration_with_the_mean_over_its_seeds(wording) -> No
     assert run_of(trial(0, 1, None)).leader() is None
 
 
-def test_the_time_left_of_a_run_counts_those_that_wait_for_a_place(wording) -> None:
+def test_time_left_of_a_run_includes_waiting_trials(wording) -> None:
     trials = [TrialProgress(name, {"env_steps": 100}) for name in "abcde"]
     run = run_of(*trials, expected=6)
     assert run.seconds_left(0.0) is None
@@ -218,7 +218,7 @@ def test_the_time_left_of_a_run_counts_those_that_wait_for_a_place(wording) -> N
     assert run.remaining_text(19.0) == wording("40")
 
 
-def test_the_time_left_of_a_run_is_rough_and_so_has_no_fractions(wording) -> None:
+def test_time_left_of_a_run_is_shown_without_fractions(wording) -> None:
     run = run_of(TrialProgress("a", {"env_steps": 100}))
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 50, "iteration": 9, "time_total_s": 6.0}), 0.0)
     assert run.seconds_left(0.0) == pytest.approx(6.0)
@@ -227,7 +227,7 @@ def test_the_time_left_of_a_run_is_rough_and_so_has_no_fractions(wording) -> Non
     assert run.remaining_text(4.0) == "almost done"
 
 
-def test_a_run_of_which_nothing_is_left_has_no_time_left() -> None:
+def test_a_finished_run_has_no_time_left() -> None:
     run = run_of(TrialProgress("a", {"env_steps": 100}))
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 100, "iteration": 9, "time_total_s": 5.0}), 0.0)
     assert run.remaining_text(0.0) == "almost done"
@@ -272,7 +272,7 @@ def test_plain_lines_of_a_lone_trial_show_its_start_its_first_and_its_last_resul
     assert written == wording("here:7", "100")
 
 
-def test_plain_lines_of_a_sweep_are_two_for_each_trial_and_say_whose_they_are(plain_lines: MakeLines, wording) -> None:
+def test_a_sweep_prints_two_plain_lines_per_trial_with_the_trials_name(plain_lines: MakeLines, wording) -> None:
     run = run_of(TrialProgress("a", {}), TrialProgress("b", {}))
     lines, written = plain_lines(run, prefix="sweep: ")
     for event in (
@@ -298,7 +298,7 @@ def test_plain_lines_come_at_intervals(plain_lines: MakeLines, wording) -> None:
     assert written == [wording("10", "2.0"), summary, summary]
 
 
-def test_plain_lines_name_the_phase_in_which_no_result_has_come_yet_and_how_long_it_takes(
+def test_before_the_first_result_plain_lines_name_the_phase_and_its_duration(
     plain_lines: MakeLines,
     wording,
 ) -> None:
@@ -315,7 +315,7 @@ def test_plain_lines_name_the_phase_in_which_no_result_has_come_yet_and_how_long
     assert [re.sub(r", [^,]*so far", ", ... so far", line) for line in written] == wording("here:7", "10")
 
 
-def test_plain_lines_come_while_nothing_is_reported() -> None:
+def test_plain_lines_are_printed_even_if_nothing_is_reported() -> None:
     told = Event()
     lines = PlainLines(run_of(TrialProgress("a", {}, status="RUNNING")), lambda line: told.set(), every_s=0.001)
     assert told.wait(timeout=60)
@@ -325,7 +325,7 @@ def test_plain_lines_come_while_nothing_is_reported() -> None:
     assert not told.is_set()
 
 
-def test_of_a_result_only_what_is_shown_is_kept() -> None:
+def test_only_displayed_metrics_of_a_result_are_kept() -> None:
     row = {f"learner/loss_{number}": 0.5 for number in range(100)}
     trial = trial_with({"env_steps": 1000}, **row, env_steps=100, episode_return_mean=None, env_steps_per_s=50.0)
     assert trial.result == {"env_steps": 100, "episode_return_mean": None, "env_steps_per_s": 50.0}

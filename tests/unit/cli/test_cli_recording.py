@@ -20,7 +20,7 @@ class ToldPoles(CartPoles):
 
 
 @pytest.mark.parametrize(("world", "returned"), [(ToldPoles, "str"), (CartPoles, "None")])
-def test_a_world_without_images_is_refused_with_the_setting_that_gives_them(
+def test_recording_a_world_without_images_is_refused_with_the_missing_setting(
     world: type[CartPoles], returned: str, tmp_path: Path, wording: Any
 ) -> None:
     config = env_config({"world": world})

@@ -36,7 +36,9 @@ def test_a_shard_that_does_not_exist_is_refused(spec: Path, shard: str, wording)
     assert not (spec.parent / "runs").exists()
 
 
-def test_a_shard_reports_its_own_trials_and_status_those_of_all(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_reports_only_its_own_trials_but_status_reports_all(
+    spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")  # a shard that Slurm has requeued continues
     words = ["train", spec, "--runs-dir", spec.parent / "runs", "--shard", "1/2"]
     for _ in range(2):

@@ -47,7 +47,7 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_run_whose_spec_names_a_wrong_metric_is_shown_by_the_usual_one(tmp_path: Path, wording) -> None:
+def test_a_run_whose_spec_names_an_unknown_metric_is_ranked_by_the_default_metric(tmp_path: Path, wording) -> None:
     run = make_run(tmp_path, "heater", {0.1: [[1, 2]]}, checkpoint={"best": "info/sucess"})
     file = run / "000-lr=0.1-seed=0" / "result.json"
     rows = [json.dumps({**json.loads(line), "info/is_success": 1.0}) for line in file.read_text().splitlines()]
@@ -58,7 +58,7 @@ def test_a_run_whose_spec_names_a_wrong_metric_is_shown_by_the_usual_one(tmp_pat
     assert wording("checkpoint.best", "info/is_success") in next_steps(RunDirectory.open(run).results())
 
 
-def test_a_run_is_shown_with_what_enters_its_network_and_what_its_preset_stands_for(tmp_path: Path, wording) -> None:
+def test_show_lists_network_inputs_and_the_settings_of_a_preset(tmp_path: Path, wording) -> None:
     env = {"id": "ALE/Pong-v5", "preset": "atari", "evaluation_kwargs": {"episodic_life": False}}
     config = {"clip_rewards": None, "model": {"conv": "nature"}}
     run = make_run(tmp_path, "pong", {0.1: [[1], [2]]}, env=env, config=config)
@@ -91,7 +91,7 @@ def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path, wording) -> No
     assert lines[-2:] == wording("002", "0.2")
 
 
-def test_a_run_is_shown_as_json_with_all_there_is(runs: Path) -> None:
+def test_json_of_show_contains_configurations_trials_best_and_problems(runs: Path) -> None:
     shown = json.loads(
         rlrun("show", runs / "sweep", "--json", "--metric", "episode_return_mean", "--mode", "min").stdout
     )
@@ -102,7 +102,7 @@ def test_a_run_is_shown_as_json_with_all_there_is(runs: Path) -> None:
     assert shown["problems"] == []
 
 
-def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with_code_5(runs: Path, wording) -> None:
+def test_failed_stopped_and_damaged_trials_are_shown_and_damage_exits_with_code_5(runs: Path, wording) -> None:
     path = runs / "sweep"
     names = [f"{n:03d}-lr={lr}-seed={n % 2}" for n, lr in enumerate([0.1, 0.1, 0.2, 0.2])]
     error = 'Traceback (most recent call last):\n  File "x.py"\nValueError: boom'
@@ -176,7 +176,7 @@ def test_a_report_is_written_and_says_what_it_left_out(runs: Path, tmp_path: Pat
     assert done.stderr == wording("trial.json")
 
 
-def test_a_report_that_is_no_page_is_refused(runs: Path, tmp_path: Path, wording) -> None:
+def test_report_refuses_files_that_are_not_html_and_unknown_runs(runs: Path, tmp_path: Path, wording) -> None:
     done = rlrun("report", "sweep", "-o", tmp_path / "page.pdf", "--runs-dir", runs)
     assert done.exit_code == 2
     assert done.stderr == wording()

@@ -44,7 +44,7 @@ def status(run: RunDirectory, *words: str) -> Result:
     return CliRunner().invoke(cli, ["status", "pole", "--runs-dir", str(run.path.parent), *words])
 
 
-def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory, wording) -> None:
+def test_a_killed_run_shows_how_to_resume_it(run: RunDirectory, wording) -> None:
     write(run, 0, "TERMINATED")
     write(run, 1, "RUNNING")
     for number, name in enumerate(run.table.trials):
@@ -56,7 +56,7 @@ def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory, wording) -> N
     assert lines[1:] == wording(run.path, "steps/s", "001", "500")
 
 
-def test_a_trial_that_outlives_its_driver_is_said_to_save_and_nothing_to_go_on_with(run: RunDirectory) -> None:
+def test_a_trial_that_outlives_its_driver_is_shown_as_saving_without_a_resume_command(run: RunDirectory) -> None:
     write(run, 0, "RUNNING")
     directory = run.trial_directory(run.table.trials[0])
     directory.claim()
@@ -69,7 +69,7 @@ def test_a_trial_that_outlives_its_driver_is_said_to_save_and_nothing_to_go_on_w
     assert "resume" not in done.stdout
 
 
-def test_a_run_that_is_over_has_nothing_to_go_on_with(run: RunDirectory) -> None:
+def test_a_run_that_ended_shows_no_resume_command(run: RunDirectory) -> None:
     write(run, 0, "ERROR", error="Traceback\n  ...\nValueError: too deep")
     for number in (1, 2):
         write(run, number, "TERMINATED")
@@ -79,7 +79,7 @@ def test_a_run_that_is_over_has_nothing_to_go_on_with(run: RunDirectory) -> None
     assert "rlrun resume" not in stdout
 
 
-def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory, wording) -> None:
+def test_a_running_run_shows_its_driver_and_the_time_left(run: RunDirectory, wording) -> None:
     write(run, 0, "RUNNING")
     directory = run.trial_directory(run.table.trials[0])
     directory.claim()
@@ -142,7 +142,7 @@ def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: 
     assert lines[-1].startswith("Resume it: ")
 
 
-def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory, wording) -> None:
+def test_damage_is_listed_below_the_table_and_exits_with_code_5(run: RunDirectory, wording) -> None:
     for number in range(3):
         (run.path / run.table.trials[number] / "trial.json").write_text("{")
     (run.path / "run.json").write_text("[]")
@@ -157,13 +157,13 @@ def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory
     assert json.loads(told.stdout)["problem"] == wording("run.json")
 
 
-def test_watching_and_json_exclude_each_other(run: RunDirectory) -> None:
+def test_watch_and_json_cannot_be_combined(run: RunDirectory) -> None:
     result = status(run, "--watch", "--json")
     assert result.exit_code == 2
     assert "--watch and --json cannot be combined; leave one out" in result.stderr
 
 
-def test_a_run_that_does_not_exist_is_answered_with_the_nearest(run: RunDirectory) -> None:
+def test_an_unknown_run_is_refused_with_the_closest_name(run: RunDirectory) -> None:
     result = CliRunner().invoke(cli, ["status", "poel", "--runs-dir", str(run.path.parent)])
     assert result.exit_code == 2
     assert "did you mean 'pole'?" in result.stderr
@@ -189,7 +189,7 @@ def test_the_owner_of_the_copy_is_shown_if_no_process_of_this_machine_runs_it(
 
 
 @pytest.mark.parametrize(("silent_s", "is_resumed"), [(-1e6, False), (copy_owner.GONE_AFTER_S, True)])
-def test_no_command_to_resume_is_shown_as_long_as_the_owner_of_the_copy_renews_its_record(
+def test_no_resume_command_is_shown_while_the_owner_of_the_copy_renews_its_record(
     run: RunDirectory, tmp_path: Path, silent_s: float, is_resumed: bool
 ) -> None:
     write(run, 0, "INTERRUPTED")

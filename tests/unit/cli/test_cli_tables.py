@@ -7,7 +7,7 @@ import pytest
 from rlrun.cli.tables import cell_text, duration, table
 
 
-def test_numbers_stand_right_and_words_left() -> None:
+def test_numbers_are_right_aligned_and_words_left_aligned() -> None:
     text = table(["run", "steps", "return"], [["a", 10, 1.5], ["long-name", 20_000, None]])
     assert text.splitlines() == [
         "run         steps  return",
@@ -40,7 +40,7 @@ def test_expendable_columns_go_before_any_is_cut(wording) -> None:
     assert table(headings, rows, 12, ["size", "time"]).splitlines() == ["name    mark", "abcde…  x"]
 
 
-def test_columns_keep_a_least_width_on_absurdly_narrow_terminals() -> None:
+def test_columns_keep_a_minimum_width_on_extremely_narrow_terminals() -> None:
     assert table(["name", "other"], [["abcdefghij", "klmnopqrst"]], width=3).splitlines()[1] == "abcde…  klmno…"
 
 

@@ -56,7 +56,7 @@ def test_a_run_with_one_trial_means_its_newest_checkpoint(tmp_path: Path) -> Non
     assert checkpoint_named("pole/000", tmp_path, best=False).name == "iteration_000003"
 
 
-def test_a_folder_that_only_has_a_run_s_name_does_not_stand_in_front_of_the_run(
+def test_a_folder_in_the_working_directory_does_not_shadow_a_run_of_the_same_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = make_trial(tmp_path / "runs/pole", "000", [10.0])
@@ -71,7 +71,9 @@ def test_best_means_the_checkpoint_with_the_highest_return(tmp_path: Path) -> No
     assert checkpoint_named("pole", tmp_path, best=True).name == "iteration_000002"
 
 
-def test_a_damaged_newest_checkpoint_is_skipped_aloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_newest_checkpoint_is_skipped_with_a_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trial = make_trial(tmp_path / "pole", "000", [10.0, 20.0])
     (trial / "checkpoints/iteration_000002/state.npz").write_bytes(b"")
     assert checkpoint_named("pole", tmp_path, best=False).name == "iteration_000001"
@@ -79,7 +81,7 @@ def test_a_damaged_newest_checkpoint_is_skipped_aloud(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize("command", ["evaluate", "resume"])
-def test_a_run_of_one_s_own_in_another_folder_is_refused_with_the_folder_that_makes_it_so(
+def test_a_run_outside_runs_dir_is_refused_with_the_runs_dir_that_would_trust_it(
     tmp_path: Path, command: str, wording
 ) -> None:
     spec = {"algorithm": "ppo", "env": "my_lab:Room", "config": {}, "seed": 0}
@@ -93,13 +95,13 @@ def test_a_run_of_one_s_own_in_another_folder_is_refused_with_the_folder_that_ma
     assert done.stderr.rstrip() == wording()
 
 
-def test_a_checkpoint_that_its_run_removes_while_it_is_read_is_no_bug(tmp_path: Path, wording) -> None:
+def test_a_checkpoint_removed_while_it_is_read_is_a_checkpoint_error_not_a_bug(tmp_path: Path, wording) -> None:
     training = rlrun_api.Training("CartPole-v1", rlrun_api.PPO(num_envs_per_worker=1))
     with wording.raised(CheckpointError, "iteration_000001"):
         evaluation_env(tmp_path / "iteration_000001", training)
 
 
-def test_a_checkpoint_that_its_run_removes_before_it_is_read_gives_way_to_the_next(tmp_path: Path) -> None:
+def test_if_a_checkpoint_is_removed_before_it_is_read_the_next_one_is_read(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep=1)
     content = Content({"algorithm": "ppo"}, {"seed": 0}, {}, {})
     first = store.commit(store.stage(1, content, {"iteration": 1}))
@@ -112,7 +114,7 @@ def test_a_checkpoint_that_its_run_removes_before_it_is_read_gives_way_to_the_ne
     )
 
 
-def test_a_checkpoint_that_is_there_and_damaged_gives_way_to_no_other(tmp_path: Path) -> None:
+def test_an_existing_damaged_checkpoint_is_not_replaced_by_another_one(tmp_path: Path) -> None:
     trial = make_trial(tmp_path / "pole", "000", [10.0])
     checkpoint = trial / "checkpoints/iteration_000001"
     (checkpoint / "state.npz").write_bytes(b"")
@@ -135,7 +137,7 @@ def test_a_trial_without_checkpoints_says_so(tmp_path: Path, wording) -> None:
         checkpoint_named("pole", tmp_path, best=True)
 
 
-def test_best_of_a_run_with_several_trials_is_that_of_its_best_trial(
+def test_best_of_a_run_with_several_trials_is_the_best_checkpoint_of_its_best_trial(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wording
 ) -> None:
     make_trial(tmp_path / "pole", "000-lr=0.1", [10.0, 20.0])
@@ -155,7 +157,7 @@ def test_a_run_with_several_trials_names_them(tmp_path: Path, wording) -> None:
         checkpoint_named("pole", tmp_path, best=False)
 
 
-def test_a_wrong_name_is_answered_with_the_nearest_run(tmp_path: Path) -> None:
+def test_an_unknown_run_is_refused_with_the_closest_name(tmp_path: Path) -> None:
     make_trial(tmp_path / "cartpole-ppo", "000", [10.0])
     with pytest.raises(UsageError, match=r"cartpole-pop does not exist in the current folder .*'cartpole-ppo'\?"):
         checkpoint_named("cartpole-pop", tmp_path, best=False)
@@ -169,7 +171,7 @@ def test_resuming_a_trial_names_its_run(tmp_path: Path, wording) -> None:
         run_named(str(trial), tmp_path)
 
 
-def test_resuming_something_else_says_that_it_is_no_run(tmp_path: Path, wording) -> None:
+def test_resuming_a_folder_that_is_not_a_run_is_refused(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError):
         run_named(str(tmp_path), tmp_path)
 
@@ -192,7 +194,7 @@ def test_resuming_something_else_says_that_it_is_no_run(tmp_path: Path, wording)
         ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--from"],
     ],
 )
-def test_a_name_that_nothing_has_ends_with_two_whatever_the_command(tmp_path: Path, words: list[str]) -> None:
+def test_an_unknown_name_exits_with_code_2_in_every_command(tmp_path: Path, words: list[str]) -> None:
     result = rlrun(*words, "nowhere", "--runs-dir", tmp_path)
     assert (result.exit_code, "nowhere does not exist in the current folder" in result.stderr) == (2, True), (
         result.stderr
@@ -211,7 +213,9 @@ def test_a_name_that_nothing_has_ends_with_two_whatever_the_command(tmp_path: Pa
         ("headless", "manifest.json is missing"),
     ],
 )
-def test_what_is_no_whole_checkpoint_ends_with_five(tmp_path: Path, command: str, what: str, message: str) -> None:
+def test_a_missing_or_damaged_checkpoint_exits_with_code_5(
+    tmp_path: Path, command: str, what: str, message: str
+) -> None:
     checkpoint = make_trial(tmp_path / "pole", "000", [1.0]) / "checkpoints/iteration_000001"
     manifest, state = checkpoint / "manifest.json", checkpoint / "state.json"
     target = checkpoint
@@ -244,7 +248,9 @@ def test_what_is_no_whole_checkpoint_ends_with_five(tmp_path: Path, command: str
         ("no/such/x.gif", "does not exist"),
     ],
 )
-def test_a_video_that_cannot_be_written_is_refused_first(tmp_path: Path, output: str, message: str) -> None:
+def test_an_unwritable_video_file_is_refused_before_the_run_is_looked_up(
+    tmp_path: Path, output: str, message: str
+) -> None:
     result = rlrun("record", "nowhere", "-o", tmp_path / output)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -258,7 +264,7 @@ def test_a_missing_video_extra_names_the_pip_command(tmp_path: Path, monkeypatch
     assert "pip install 'rlrun[video]'" in result.stderr
 
 
-def test_runs_are_listed_newest_first_with_what_became_of_them(tmp_path: Path) -> None:
+def test_runs_are_listed_newest_first_with_the_status_of_their_trials(tmp_path: Path) -> None:
     make_trial(tmp_path / "old", "000", [10.0, 30.0, 20.0])
     make_trial(tmp_path / "new", "000", [1.0])
     make_trial(tmp_path / "new", "001", [2.5], status="INTERRUPTED")
@@ -288,7 +294,7 @@ def test_a_trial_that_claims_to_run_without_a_process_is_called_killed(tmp_path:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
 @pytest.mark.parametrize("command", ["status", "show", "plot", "report", "compare", "diagnose"])
-def test_what_only_reads_says_that_a_run_among_one_s_own_is_another_user_s(
+def test_reading_commands_say_that_a_run_in_a_folder_of_another_user_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     make_trial(tmp_path / "runs/pole", "000", [1.0])
@@ -300,16 +306,14 @@ def test_what_only_reads_says_that_a_run_among_one_s_own_is_another_user_s(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
-def test_the_list_of_runs_names_those_of_another_user(tmp_path: Path, wording) -> None:
+def test_the_list_of_runs_warns_about_runs_of_another_user(tmp_path: Path, wording) -> None:
     make_trial(tmp_path / "mine", "000", [1.0])
     os.chown(make_trial(tmp_path / "theirs", "000", [1.0]).parent, 54321, -1)
     assert rlrun("runs", "--runs-dir", tmp_path).stderr == wording()
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', '{"format": 1, "trials": [3], "import_paths": []}'])
-def test_a_damaged_table_is_told_of_and_its_trials_are_listed_all_the_same(
-    tmp_path: Path, content: str, wording
-) -> None:
+def test_a_run_with_a_damaged_run_json_is_reported_and_still_listed(tmp_path: Path, content: str, wording) -> None:
     make_trial(tmp_path / "whole", "000", [1.0])
     make_trial(tmp_path / "damaged", "000", [2.0])
     (tmp_path / "damaged/run.json").write_text(content)
@@ -325,9 +329,7 @@ def test_a_damaged_table_is_told_of_and_its_trials_are_listed_all_the_same(
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"name": 3}', '{"name": "001", "status": "GOOD", "seed": 0}', "\0\0\0"])
-def test_a_damaged_trial_is_told_of_and_the_others_are_listed_all_the_same(
-    tmp_path: Path, content: str, wording
-) -> None:
+def test_a_damaged_trial_is_reported_and_the_others_are_still_listed(tmp_path: Path, content: str, wording) -> None:
     make_trial(tmp_path / "run", "000", [1.0])
     damaged = make_trial(tmp_path / "run", "001", [2.0]) / "trial.json"
     damaged.write_text(content)
@@ -351,7 +353,7 @@ def test_without_runs_the_list_says_how_to_begin_one(tmp_path: Path) -> None:
     assert json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path / "none").stdout) == {"schema": 1, "runs": []}
 
 
-def test_the_best_is_that_of_evaluations_where_there_are_any_and_commands_say_so(
+def test_evaluations_decide_what_is_best_if_there_are_any_and_commands_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trial = make_trial(tmp_path / "pole", "000", [174.7, 90.0, 80.0], evaluations={2: 500.0, 3: 454.0})

@@ -11,15 +11,15 @@ from rlrun.cli.tables import plain
 ORDERS = "\x1b]0;owned\x07\x1b[8m\x9b2J\u202e\r"
 
 
-def test_newlines_tabs_and_colours_stay(wording) -> None:
+def test_newlines_tabs_colors_and_unicode_are_kept(wording) -> None:
     assert plain("a\n\tb \x1b[31mred\x1b[0m é 中") == wording()
 
 
-def test_bytes_of_a_file_name_that_are_no_text_are_left_out() -> None:
+def test_undecodable_bytes_of_a_file_name_are_dropped() -> None:
     assert plain(os.fsdecode(b"run\x9b2J")) == "run2J"
 
 
-def test_a_run_whose_name_is_no_text_is_listed_beside_the_others(tmp_path: Path) -> None:
+def test_a_run_with_an_undecodable_name_is_listed_with_the_others(tmp_path: Path) -> None:
     for name in (b"strange\x9b2J", b"plain"):
         run = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))
         run.mkdir()
@@ -32,7 +32,7 @@ def test_a_run_whose_name_is_no_text_is_listed_beside_the_others(tmp_path: Path)
 
 
 @pytest.mark.parametrize("command", ["status", "show", "plot", "report", "resume", "evaluate"])
-def test_a_run_json_that_is_nested_without_end_is_one_message_and_exit_code_5(tmp_path: Path, command: str) -> None:
+def test_a_too_deeply_nested_run_json_exits_with_code_5_without_a_traceback(tmp_path: Path, command: str) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "run.json").write_text("[" * 100_000)
     done = CliRunner().invoke(cli, [command, "deep", "--runs-dir", str(tmp_path)])
@@ -41,7 +41,7 @@ def test_a_run_json_that_is_nested_without_end_is_one_message_and_exit_code_5(tm
 
 
 @pytest.mark.parametrize("words", [["status", "strange"], ["runs"], ["show", "strange"], ["plot", "strange"]])
-def test_orders_to_the_terminal_in_the_files_of_a_run_are_not_printed(tmp_path: Path, words: list[str]) -> None:
+def test_terminal_escape_sequences_in_the_files_of_a_run_are_not_printed(tmp_path: Path, words: list[str]) -> None:
     trial = tmp_path / "strange" / "000-seed=0"
     trial.mkdir(parents=True)
     (trial.parent / "run.json").write_text(

@@ -36,7 +36,7 @@ def left(spec: Path) -> RunDirectory:
     return RunDirectory.create(spec.parent / "runs", "job", experiment, experiment.trials(), "local")
 
 
-def test_a_job_that_slurm_has_requeued_does_not_begin_again_without_the_flag(
+def test_a_requeued_slurm_job_is_refused_without_resume_instead_of_starting_again(
     spec: Path, left: RunDirectory, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     words = ["train", spec, "--runs-dir", spec.parent / "runs"]
@@ -53,7 +53,7 @@ def test_a_job_that_slurm_has_requeued_does_not_begin_again_without_the_flag(
     assert (spec.parent / "runs/job-2").is_dir()
 
 
-def test_the_same_command_ends_with_0_when_the_run_is_complete_and_with_2_when_the_spec_differs(
+def test_resume_exits_with_0_for_a_complete_run_and_2_for_a_changed_spec(
     spec: Path, left: RunDirectory, wording
 ) -> None:
     words = ["train", spec, "--runs-dir", spec.parent / "runs", "--resume"]
@@ -67,7 +67,7 @@ def test_the_same_command_ends_with_0_when_the_run_is_complete_and_with_2_when_t
     assert (differs.exit_code, differs.stderr) == (2, wording(f"{spec}:6:66: job.config.num_epochs", left.path))
 
 
-def test_a_run_that_is_found_is_an_event_of_the_progress(spec: Path, left: RunDirectory) -> None:
+def test_an_existing_run_is_reported_as_a_run_found_event(spec: Path, left: RunDirectory) -> None:
     words = ["train", spec, "--runs-dir", spec.parent / "runs", "--resume", "--progress", "json"]
     first, *others = map(json.loads, rlrun(*words).stdout.splitlines())
     assert first["event"] == "run_found"
@@ -76,14 +76,12 @@ def test_a_run_that_is_found_is_an_event_of_the_progress(spec: Path, left: RunDi
     assert [event["event"] for event in others if event["event"].startswith("run_")] == ["run_started", "run_finished"]
 
 
-def test_failed_trials_are_retried_only_with_the_flag_to_resume(spec: Path, wording) -> None:
+def test_retry_failed_is_refused_without_resume(spec: Path, wording) -> None:
     refused = rlrun("train", spec, "--retry-failed")
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, wording("--resume"))
 
 
-def test_a_regression_run_continues_what_was_interrupted_and_judges_what_was_complete(
-    spec: Path, left: RunDirectory, wording
-) -> None:
+def test_regress_resumes_an_interrupted_run_and_judges_a_complete_one(spec: Path, left: RunDirectory, wording) -> None:
     words = ["regress", spec, "--runs-dir", spec.parent / "runs", "--resume"]
     first = rlrun(*words)
     assert first.exit_code == 0, first.output

@@ -33,7 +33,7 @@ def test_a_refused_key_can_be_left_out_and_the_output_is_a_spec(wording) -> None
     assert checked.stdout.splitlines()[1].split() == ["pole", "dqn", "CartPole-v1", "1"]
 
 
-def test_what_a_file_of_rllib_became_is_told_before_its_trials(wording) -> None:
+def test_a_dry_run_of_an_rllib_file_reports_its_translation(wording) -> None:
     Path("theirs.yaml").write_text(THEIRS.replace(", callbacks: a.B", ""))
     planned = CliRunner().invoke(cli, ["train", "-f", "theirs.yaml", "--dry-run"])
     assert planned.exit_code == 0
@@ -46,7 +46,7 @@ def test_a_missing_file_is_named(wording) -> None:
     assert (done.exit_code, done.stderr) == (2, wording("nowhere.yaml"))
 
 
-def test_an_env_that_was_registered_by_code_is_named_on_the_command_line(wording) -> None:
+def test_an_env_registered_in_code_is_refused_but_can_be_given_with_env(wording) -> None:
     Path("theirs.yaml").write_text(
         "first:\n  run: SAC\n  env: registered\n  stop: {info/num_steps_sampled: 10000}\n  log_to_file: true\n"
         "  config: {target_entropy: auto, replay_buffer_config: {min_size_for_sampling: 500}}\n"
@@ -65,13 +65,13 @@ def test_an_env_that_was_registered_by_code_is_named_on_the_command_line(wording
     assert first.config.to_data()["target_entropy"] is None
 
 
-def test_settings_of_rl_zoo3_that_say_nothing_are_taken() -> None:
+def test_none_and_auto_settings_of_rl_zoo3_are_accepted() -> None:
     Path("sac.yml").write_text("Pendulum-v1: {n_timesteps: 500, policy_kwargs: None, target_entropy: auto}\n")
     printed = CliRunner().invoke(cli, ["translate", "sac.yml", "--env", "Pendulum-v1"])
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert "target_entropy: null" in printed.stdout
 
 
-def test_an_env_on_the_command_line_is_a_name(wording) -> None:
+def test_a_mapping_as_env_is_refused(wording) -> None:
     done = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--env", "{world: 'rlrun.toys:CartPoles'}"])
     assert (done.exit_code, done.stderr) == (2, wording("--env"))

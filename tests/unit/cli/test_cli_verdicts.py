@@ -34,7 +34,7 @@ def test_the_verdicts_show_what_was_reached_and_expected(wording) -> None:
 
 
 @pytest.mark.parametrize(("value", "told"), [(480.0, "gate too weak"), (10.0, "missed, as expected")])
-def test_the_verdicts_of_a_control_say_what_the_gate_is_worth(value: float, told: str) -> None:
+def test_verdicts_of_a_control_say_whether_the_gate_is_too_weak(value: float, told: str) -> None:
     verdict = Verdict("pole", (case(0, value),), needed=1, control=True)
     assert f"pole        {told}  " in verdicts_text([verdict])
 
@@ -48,7 +48,7 @@ def test_the_verdicts_show_the_baseline_where_there_is_one(wording) -> None:
     assert text.splitlines()[-1].startswith("pole        worse ")
 
 
-def test_algorithms_without_batches_are_not_timed(tmp_path: Path, wording) -> None:
+def test_tuning_refuses_algorithms_without_batches(tmp_path: Path, wording) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("pole: {algorithm: dqn, env: CartPole-v1, stop: {env_steps: 1000}}\n")
     with wording.raised(UsageError, "train_batch_size"):
@@ -66,13 +66,13 @@ def trial(directory: Path, status: TrialStatus, mean: float | None = None, check
     return read_trial(directory, "pole", has_driver=False)
 
 
-def test_a_finished_run_is_to_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_evaluation_is_suggested_after_a_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.chdir(tmp_path)
     lines = next_steps([trial(tmp_path / "runs/pole/000", "TERMINATED")])
     assert lines == wording("runs/pole", "20")
 
 
-def test_an_unfinished_run_can_be_resumed_and_a_failed_one_retried(
+def test_resuming_or_retrying_is_suggested_after_an_unfinished_or_failed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -81,7 +81,7 @@ def test_an_unfinished_run_can_be_resumed_and_a_failed_one_retried(
     assert next_steps([interrupted, failed]) == wording("runs/a", "runs/pole")
 
 
-def test_the_leader_of_several_trials_is_to_be_evaluated(
+def test_evaluation_of_the_best_trial_is_suggested_after_several_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -96,7 +96,7 @@ def test_json_never_holds_nan(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5], "b": [None, None]}
 
 
-def test_a_run_that_evaluates_ends_with_its_best_evaluation(tmp_path: Path, wording) -> None:
+def test_the_outcome_of_a_run_with_evaluations_shows_its_best_evaluation(tmp_path: Path, wording) -> None:
     found = []
     for number, (mean, score) in enumerate([(174.7, 454.0), (90.0, 500.0)]):
         one = trial(tmp_path / f"runs/pole/00{number}", "TERMINATED", mean)

@@ -63,7 +63,7 @@ def small_trial() -> SmallTrial:
     return make
 
 
-def test_a_log_that_nobody_reads_any_more_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_stderr_pipe_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()
     with open(write, "w") as stderr:
         monkeypatch.setattr("sys.stderr", stderr)
@@ -82,7 +82,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, events: list[RunEvent], *, names_ex
     return stderr.getvalue().splitlines()
 
 
-def test_off_a_terminal_a_run_is_told_in_lines(
+def test_without_a_terminal_progress_is_printed_as_plain_lines(
     monkeypatch: pytest.MonkeyPatch, small_trial: SmallTrial, wording
 ) -> None:
     lines = watched(
@@ -103,7 +103,7 @@ def test_off_a_terminal_a_run_is_told_in_lines(
 
 
 @pytest.mark.parametrize(("status", "said"), [("ERROR", True), ("TERMINATED", False)])
-def test_a_run_whose_trials_have_all_failed_ends_with_the_command_that_retries_them(
+def test_a_run_whose_trials_all_failed_shows_the_command_to_retry_them(
     status: Status, said: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = TrialResult("000", Path("runs/tiny/000"), "tiny", "ERROR", last_result={"iteration": 1})
@@ -113,7 +113,7 @@ def test_a_run_whose_trials_have_all_failed_ends_with_the_command_that_retries_t
     assert [line.partition(": ")[2] for line in lines] == [command] * said
 
 
-def test_a_wait_for_nodes_is_told_when_it_begins_and_when_something_changes(
+def test_waiting_for_nodes_is_reported_at_its_start_and_on_changes(
     monkeypatch: pytest.MonkeyPatch, small_trial: SmallTrial, wording
 ) -> None:
     lines = watched(
@@ -131,7 +131,7 @@ def test_a_wait_for_nodes_is_told_when_it_begins_and_when_something_changes(
     assert lines == wording("runs/tiny", "000-seed=0", "2 x cpu", "no quota")
 
 
-def test_where_several_experiments_run_each_line_names_its_own(
+def test_with_several_experiments_each_line_names_its_experiment(
     monkeypatch: pytest.MonkeyPatch, small_trial: SmallTrial, wording
 ) -> None:
     events: list[RunEvent] = []
@@ -144,7 +144,7 @@ def test_where_several_experiments_run_each_line_names_its_own(
     assert watched(monkeypatch, events, names_experiment=True) == wording("runs/a", "runs/b", "000")
 
 
-def test_progress_as_json_is_a_line_for_each_event_and_the_result_is_the_last(
+def test_json_progress_prints_one_line_per_event_and_the_result_last(
     tmp_path: Path, small_trial: SmallTrial, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     events: list[RunEvent] = [
@@ -190,7 +190,7 @@ def test_an_error_under_json_progress_is_the_last_line() -> None:
 
 
 @pytest.mark.parametrize(("words", "told"), [(["-q"], ""), (["--progress", "lines"], "tiny: 0 trials, in runs/tiny\n")])
-def test_a_quiet_command_shows_its_results_alone(words: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_command_prints_no_progress(words: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*args: Any, watch: Watcher, **options: Any) -> list[TrialResult]:
         watch(RunStarted("tiny", Path("runs/tiny"), "local", False, (), False, sys.stdout))
         watch(RunFinished(Path("runs/tiny"), (), 1.0))
@@ -200,6 +200,6 @@ def test_a_quiet_command_shows_its_results_alone(words: list[str], told: str, mo
     assert rlrun("train", "cartpole/ppo", *words).stderr == told
 
 
-def test_quiet_and_progress_exclude_each_other(wording) -> None:
+def test_quiet_and_progress_cannot_be_combined(wording) -> None:
     with wording.raised(UsageError):
         watching("lines", quiet=True)

@@ -15,14 +15,14 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import SpecError, UsageError
 
 
-def test_settings_by_name_are_parsed_as_those_of_a_spec_are() -> None:
+def test_keyword_settings_are_parsed_like_those_of_a_spec() -> None:
     made = PPO(lr=[[0, 1e-3], [500, 0.0]], train_batch_size=1e3, model={"hiddens": [8]})
     written = {"lr": [[0, 1e-3], [500, 0.0]], "train_batch_size": 1e3, "model": {"hiddens": [8]}}
     assert made.config == PPOConfig.parse(written)
     assert made.config.train_batch_size == 1000
 
 
-def test_a_parsed_config_will_do_in_their_place() -> None:
+def test_a_parsed_config_can_be_passed_instead_of_keyword_settings() -> None:
     config = PPOConfig(lr=1e-3)
     assert PPO(config).config is config
     assert PPO().config == PPOConfig()
@@ -45,7 +45,7 @@ def test_a_wrong_setting_is_explained_as_in_a_spec(settings: dict[str, object], 
 @pytest.mark.parametrize(
     "given", [("MlpPolicy", "CartPole-v1"), ("CartPole-v1",), ({"lr": 1e-3},), (EnvConfig(id="CartPole-v1"),)]
 )
-def test_an_env_in_the_place_of_settings_is_answered_with_what_to_write(given: tuple[object, ...]) -> None:
+def test_passing_an_env_to_an_algorithm_shows_the_correct_call(given: tuple[object, ...]) -> None:
     written = re.escape('rlrun.Training("CartPole-v1", PPO(lr=1e-3))')
     with pytest.raises(UsageError, match=written):
         PPO(*given)
@@ -73,7 +73,7 @@ def test_a_signature_leaves_out_what_an_algorithm_fixes_and_shows_its_own_defaul
     assert shown == {key: getattr(config, key) for key in algorithm.Config.model_fields}
 
 
-def test_a_plugin_with_a_constructor_of_its_own_shows_that(wording) -> None:
+def test_a_plugin_with_its_own_constructor_shows_that_signature(wording) -> None:
     class Own(PPO):
         def __init__(self, speed: int = 2) -> None:
             super().__init__(lr=speed * 1e-3)
@@ -92,7 +92,7 @@ def test_an_algorithm_is_sent_to_other_processes_as_a_value() -> None:
     assert sent.config == PPOConfig(lr=1e-3)
 
 
-def test_a_training_runs_until_so_many_env_steps_of_the_whole_run(wording) -> None:
+def test_train_runs_until_the_given_total_of_env_steps(wording) -> None:
     algorithm = PPO(
         train_batch_size=64,
         min_env_steps_per_iteration=0,

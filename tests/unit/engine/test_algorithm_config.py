@@ -21,7 +21,7 @@ from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
     ],
     ids=str,
 )
-def test_settings_of_learners_that_cannot_be_are_refused(settings, message):
+def test_impossible_learner_settings_are_refused(settings, message):
     with pytest.raises(SpecError, match=message):
         AlgorithmConfig.parse(settings)
 
@@ -29,17 +29,17 @@ def test_settings_of_learners_that_cannot_be_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("settings", "needs_ray"), [({}, False), ({"num_workers": 1}, True), ({"num_learners": 1}, True)]
 )
-def test_processes_of_their_own_need_ray(settings, needs_ray):
+def test_workers_and_learners_in_separate_processes_need_ray(settings, needs_ray):
     assert AlgorithmConfig.parse(settings).needs_ray is needs_ray
 
 
-def test_learners_share_the_gpus_and_have_the_threads_they_use():
+def test_learners_divide_the_gpus_and_get_one_cpu_per_thread():
     config = AlgorithmConfig.parse({"num_learners": 4, "num_gpus": 2, "torch_threads": 3})
     assert (config.gpus_per_learner, config.cpus_per_learner) == (0.5, 3)
     assert AlgorithmConfig.parse({"num_gpus": 2}).gpus_per_learner == 0
 
 
-def test_a_world_has_the_settings_of_collecting_alone(wording):
+def test_world_settings_contain_only_those_for_collecting_experience(wording):
     assert tuple(WorldSamplingSettings.model_fields) == SAMPLING
     with wording.raised(SpecError, "lr", "policies.NAME.conf"):
         WorldSamplingSettings.parse({"lr": 0.1})
@@ -58,11 +58,11 @@ def test_a_world_has_the_settings_of_collecting_alone(wording):
         (WorkerGradientConfig(rollout_fragment_length=5, num_envs_per_worker=2), 5, 10),
     ],
 )
-def test_so_much_is_collected_between_two_updates(config, fragment_length, env_steps):
+def test_settings_determine_fragment_length_and_env_steps_per_update(config, fragment_length, env_steps):
     assert (config.fragment_length, config.env_steps_per_update) == (fragment_length, env_steps)
 
 
-def test_minibatches_per_env_step_follow_from_what_makes_one():
+def test_sgd_steps_per_env_step_follow_from_batch_size_or_training_intensity():
     assert OnPolicyConfig(train_batch_size=100).sgd_steps_per_env_step == 1 / 100
     assert OffPolicyConfig(training_intensity=0.5).sgd_steps_per_env_step == 0.5
     assert WorkerGradientConfig(rollout_fragment_length=5, num_envs_per_worker=2).sgd_steps_per_env_step == 1 / 10
@@ -79,7 +79,7 @@ def test_an_algorithm_has_a_least_number_of_env_steps_per_iteration_if_it_steps_
     ("algorithm", "capacity"),
     [("sac", 10**6), ("ddpg", 10**6), ("td3", 10**6), ("apex_ddpg", 10**6), ("dqn", 10**5), ("qtopt", 10**5)],
 )
-def test_actor_critics_over_a_replay_keep_a_million_steps_and_q_learning_keeps_what_images_leave_room_for(
+def test_default_replay_capacity_is_a_million_for_actor_critics_and_smaller_for_q_learning(
     algorithm: str, capacity: int
 ) -> None:
     assert algorithm_class(algorithm).Config.parse({}).to_data()["replay"]["capacity"] == capacity

@@ -42,7 +42,7 @@ CLIENTS = {
 PLAIN: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "config": {"lr": 1e-3, "model": {"module": None}}}
 
 
-def test_a_spec_of_known_parts_asks_for_nothing() -> None:
+def test_a_spec_with_only_known_parts_has_no_risks() -> None:
     assert spec_risks({**PLAIN, "evaluation": {"env": "CartPole-v0", "every": 5}, "loggers": {}, "storage": None}) == []
 
 
@@ -86,12 +86,12 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
         ({"loggers": {"mlflow": {}}}, "`loggers` sends results to services"),
     ],
 )
-def test_what_a_spec_asks_for_is_named(part: dict[str, Any], said: str) -> None:
+def test_each_risk_of_a_spec_is_named_with_its_path(part: dict[str, Any], said: str) -> None:
     (demand,) = spec_risks({**PLAIN, **part})
     assert said in demand
 
 
-def test_a_demand_that_stands_twice_is_told_once(wording) -> None:
+def test_a_repeated_risk_is_reported_once(wording) -> None:
     with wording.raised(CheckpointRefused):
         refuse_risks(["a", "b", "a"], "x: the run")
     refuse_risks([], "x: the run")
@@ -106,12 +106,12 @@ WORLD: dict[str, Any] = {
 }
 
 
-def test_policies_of_known_parts_ask_for_nothing() -> None:
+def test_policies_with_only_known_parts_have_no_risks() -> None:
     assert spec_risks(WORLD) == []
 
 
 @pytest.mark.parametrize("path", sorted(harmless()["mappings"]))
-def test_mappings_of_rlruns_own_ask_for_nothing(path: str) -> None:
+def test_built_in_mappings_are_no_risk(path: str) -> None:
     assert spec_risks({**WORLD, "mapping": path}) == []
     assert callable(load_object(path))
 
@@ -124,7 +124,7 @@ def test_mappings_of_rlruns_own_ask_for_nothing(path: str) -> None:
         "rlrun.engine.settings.registry:load_object",
     ],
 )
-def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path: str, wording) -> None:
+def test_other_objects_in_rlruns_modules_are_reported_as_code_that_would_run(path: str, wording) -> None:
     assert spec_risks({**WORLD, "mapping": path}) == wording(path)
     assert not is_own_opponent(path)
 
@@ -132,12 +132,12 @@ def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path:
 @pytest.mark.parametrize(
     "spec", ["cartpole/dagger", "cartpole/alphazero", "worlds/tic_tac_toe_league_ppo", "worlds/hex_alphazero"]
 )
-def test_specs_that_come_with_rlrun_and_name_its_objects_ask_for_nothing(spec: str) -> None:
+def test_shipped_specs_that_name_rlruns_own_objects_have_no_risks(spec: str) -> None:
     (experiment,) = load_experiments([Path("configs") / f"{spec}.yaml"])
     assert spec_risks(experiment.first_trial().to_data()) == []
 
 
-def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
+def test_risks_of_policies_and_their_mapping_are_named() -> None:
     policies = {
         "a": {"algorithm": "my_lab.awr:AWR", "config": {}},
         "b": {"algorithm": "dqn", "config": {"model": {"module": "os:x"}}},
@@ -166,7 +166,7 @@ def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
         "Reacher-v2",
     ],
 )
-def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
+def test_known_envs_with_plain_arguments_are_no_risk(env: Any) -> None:
     assert env_risks(EnvConfig.parse(env), "env") == []
 
 
@@ -195,11 +195,11 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
         ({"id": "CartPole-v1", "reset_options": {"maps": [1, "a.txt"]}}, "`env.reset_options.maps[1]` is 'a.txt'"),
     ],
 )
-def test_what_is_not_known_to_be_harmless_is_named_with_the_reason(env: Any, said: str) -> None:
+def test_env_parts_not_known_to_be_harmless_are_reported_with_the_reason(env: Any, said: str) -> None:
     assert said in env_risks(EnvConfig.parse(env), "env")[0]
 
 
-def test_an_id_that_a_user_has_registered_is_none_of_the_known_envs(wording) -> None:
+def test_a_user_registered_env_id_is_not_a_known_env(wording) -> None:
     gymnasium.register("Registered-v0", entry_point="my_lab.room:Room")
     try:
         assert env_risks(EnvConfig(id="Registered-v0"), "env")[0] == wording()
@@ -208,11 +208,11 @@ def test_an_id_that_a_user_has_registered_is_none_of_the_known_envs(wording) -> 
 
 
 @pytest.mark.parametrize("text", ["..", "~", "a/b", "a\\b", "C:", "https://x", "x" * 41, "a\nb", "", "é"])
-def test_texts_that_may_be_paths_are_told_from_plain_ones(text: str) -> None:
+def test_strings_that_may_be_paths_are_reported_as_risks(text: str) -> None:
     assert bool(text_risks(text, "x")) == (text != "")
 
 
-def test_all_that_is_listed_is_there() -> None:
+def test_everything_in_the_list_of_harmless_objects_exists() -> None:
     for path in harmless()["envs"]:
         listed = load_object(path)
         assert issubclass(listed, gymnasium.Env) if isinstance(listed, type) else callable(listed)
@@ -228,14 +228,14 @@ def test_all_that_is_listed_is_there() -> None:
     assert all(ScriptedOpponent(name) for name in own)
 
 
-def test_what_specs_that_come_with_rlrun_name_of_its_own_is_listed() -> None:
+def test_rlrun_objects_named_in_shipped_specs_are_listed_as_harmless() -> None:
     texts = [path.read_text() for path in Path("configs").glob("*/*.yaml")]
     named = {name for text in texts for name in re.findall(r"rlrun\.\w+:\w+", text)}
     assert len(named) > 20
     assert named <= frozenset.union(*harmless().values())
 
 
-def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
+def test_worlds_and_wrappers_of_rlrun_and_pettingzoo_envs_are_no_risk() -> None:
     own = {"world": "rlrun.toys:CartPoles", "wrappers": ["rlrun.plugin:AgentIndicator"]}
     assert env_risks(EnvConfig.parse(own), "env") == []
     searched = {
@@ -281,7 +281,7 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
         ),
     ],
 )
-def test_what_else_a_world_asks_for_is_named(world: dict[str, Any], said: str) -> None:
+def test_risks_of_other_worlds_are_named(world: dict[str, Any], said: str) -> None:
     (demand,) = env_risks(EnvConfig.parse(world), "env")
     assert said in demand
 
@@ -294,7 +294,7 @@ def new_run(runs_dir: Path) -> RunDirectory:
     return RunDirectory.create(runs_dir, "pole", experiment, experiment.trials(), "local")
 
 
-def test_a_run_in_one_s_own_folder_is_one_s_own(tmp_path: Path, wording) -> None:
+def test_a_run_inside_the_users_runs_folder_counts_as_their_own(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     assert why_not_own(run.path, tmp_path) == ""
     assert why_not_own(run.path, tmp_path / "other") == wording(tmp_path / "other")
@@ -304,7 +304,7 @@ def test_a_run_in_one_s_own_folder_is_one_s_own(tmp_path: Path, wording) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
-def test_a_run_of_another_user_is_not_one_s_own(tmp_path: Path, wording) -> None:
+def test_a_run_or_folder_owned_by_another_user_does_not_count_as_ones_own(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     os.chown(run.path, 54321, -1)
     assert why_not_own(run.path, tmp_path) == wording(run.path, "54321")
@@ -313,14 +313,14 @@ def test_a_run_of_another_user_is_not_one_s_own(tmp_path: Path, wording) -> None
     assert why_not_own(run.path, tmp_path) == wording("54321")
 
 
-def test_a_harmless_run_of_a_stranger_goes_on(tmp_path: Path) -> None:
+def test_a_harmless_run_from_someone_else_can_be_resumed(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     refuse_risks_of_run(run.path)
     (trial,) = rlrun.resume(run.path, trust=False)
     assert trial.status == "TERMINATED"
 
 
-def test_a_stranger_s_run_imports_nothing_before_it_is_refused(tmp_path: Path) -> None:
+def test_a_run_from_someone_else_is_refused_before_anything_is_imported(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     (tmp_path / "trap.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')\nclass PPO: pass\n")
     (file,) = run.path.glob("*/spec.yaml")
@@ -342,7 +342,7 @@ def test_a_stranger_s_run_imports_nothing_before_it_is_refused(tmp_path: Path) -
     assert not (tmp_path / "sprung").exists()
 
 
-def test_the_checkpoint_that_a_trial_of_a_stranger_started_from_is_a_file_to_read(tmp_path: Path, wording) -> None:
+def test_the_start_checkpoint_of_someone_elses_trial_is_reported_as_a_file_to_read(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     (record,) = (run.record(name) for name in run.table.trials)
     run.trial_directory(record.name).write_record(replace(record, from_checkpoint="/home/me/x"))
@@ -350,7 +350,7 @@ def test_the_checkpoint_that_a_trial_of_a_stranger_started_from_is_a_file_to_rea
         refuse_risks_of_run(run.path)
 
 
-def test_a_stranger_s_run_that_cannot_be_understood_is_named_with_the_file(tmp_path: Path, wording) -> None:
+def test_a_damaged_spec_in_someone_elses_run_is_reported_with_its_file(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     (file,) = run.path.glob("*/spec.yaml")
     file.write_text("algorithm: [")
@@ -358,7 +358,7 @@ def test_a_stranger_s_run_that_cannot_be_understood_is_named_with_the_file(tmp_p
         refuse_risks_of_run(run.path)
 
 
-def test_what_a_checkpoint_of_a_stranger_s_run_names_is_not_imported_either(
+def test_code_named_in_a_checkpoint_of_someone_elses_run_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     run = new_run(tmp_path)
@@ -374,7 +374,7 @@ def test_what_a_checkpoint_of_a_stranger_s_run_names_is_not_imported_either(
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_stranger_s_search_is_refused(tmp_path: Path, wording) -> None:
+def test_a_search_from_someone_else_is_refused(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     file = run.path / "spec.yaml"
     file.write_text(without_digest(file.read_text()).replace("scheduler: null", "scheduler: asha"))

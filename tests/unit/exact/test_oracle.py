@@ -23,7 +23,7 @@ def training_of(name: str, env: Any = "FrozenLake-v1", **settings: Any) -> Train
     return Training(EnvConfig.parse(env), cls(cls.Config.parse(settings)), seed=3)
 
 
-def test_a_table_that_holds_the_best_policys_values_has_no_gap() -> None:
+def test_a_table_of_optimal_values_has_zero_gaps() -> None:
     training = training_of("q_learning", gamma=0.9)
     exact = exact_values(training.description.env, 0.9)
     training.running.trainee.learner.load_flat(exact.q.astype(np.float32).ravel())
@@ -33,7 +33,7 @@ def test_a_table_that_holds_the_best_policys_values_has_no_gap() -> None:
     training.close()
 
 
-def test_gaps_are_those_of_a_table_that_is_known() -> None:
+def test_gaps_of_a_known_table_match_values_computed_by_hand() -> None:
     training = training_of("q_learning", CLIFF, gamma=0.9)
     table = np.zeros((48, 4), np.float32)
     table[:, 0] = 1.0  # up at all times, which loses a point in each step forever
@@ -58,7 +58,7 @@ def test_without_discount_values_are_returns_within_the_time_limit() -> None:
 
 
 @pytest.mark.parametrize("name", ["dqn", "ppo"])
-def test_networks_are_compared_by_what_they_put_out(name: str) -> None:
+def test_networks_are_compared_by_their_outputs(name: str) -> None:
     training = training_of(name, **SMALL)
     learned = learned_values(training)
     assert (learned.q is None) == (name == "ppo")
@@ -77,7 +77,9 @@ def test_networks_are_compared_by_what_they_put_out(name: str) -> None:
         ("ppo", {**SMALL, "model": {"core": "gru"}}, "ppo uses more than the current state"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_with_the_reason(name: str, settings: dict[str, Any], message: str) -> None:
+def test_algorithms_without_comparable_values_are_refused_with_the_reason(
+    name: str, settings: dict[str, Any], message: str
+) -> None:
     training = training_of(name, **settings)
     with pytest.raises(UsageError, match=message):
         learned_values(training)

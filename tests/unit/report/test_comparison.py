@@ -33,7 +33,7 @@ def straight(ends: Sequence[float], rows: int = 4) -> list[list[float]]:
     return [[end * n / rows for n in range(1, rows + 1)] for end in ends]
 
 
-def test_without_overlap_enough_seeds_settle_it(make_sweep: MakeRun, wording) -> None:
+def test_without_overlap_enough_seeds_settle_a_comparison(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3, 4, 5]), 0.2: straight([6, 7, 8, 9, 10])}))
     assert [side.label for side in found.sides] == ["lr=0.2", "lr=0.1"]
     assert found.sides[0].end == [6, 7, 8, 9, 10]
@@ -46,14 +46,16 @@ def test_without_overlap_enough_seeds_settle_it(make_sweep: MakeRun, wording) ->
     assert found.notes == ()
 
 
-def test_three_seeds_settle_nothing_and_it_is_said_how_many_could(make_sweep: MakeRun, wording) -> None:
+def test_three_seeds_cannot_settle_a_comparison_and_the_verdict_says_how_many_could(
+    make_sweep: MakeRun, wording
+) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3]), 0.2: straight([6, 7, 8])}))
     assert not found.pairs[0].settled
     assert found.verdict == wording("lr=0.2", "lr=0.1", "4 seeds")
     assert "intervals from 3 seeds are too narrow; p values are corrected for the number of seeds" in found.notes
 
 
-def test_a_difference_that_chance_may_make_is_none(make_sweep: MakeRun, wording) -> None:
+def test_a_difference_that_may_be_due_to_chance_is_not_called_a_difference(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 5, 3, 7, 9]), 0.2: straight([2, 6, 4, 8, 10])}))
     assert found.verdict == wording("0.2", "0.1", "60%")
 
@@ -63,7 +65,7 @@ def test_equal_groups_cannot_be_told_apart(make_sweep: MakeRun, wording) -> None
     assert found.verdict == wording("0.1", "0.2")
 
 
-def test_of_groups_that_all_end_at_the_ceiling_it_is_said_how_soon_they_reach_it(make_sweep: MakeRun, wording) -> None:
+def test_for_saturated_groups_a_note_says_how_soon_each_reaches_the_ceiling(make_sweep: MakeRun, wording) -> None:
     slow, fast, lower = [[100, 300, 500, 500]] * 3, [[300, 500, 500, 500]] * 3, [[100, 200, 300, 400]] * 3
     found = compared(make_sweep({0.1: slow, 0.2: fast, 0.3: lower}))
     (note,) = [note for note in found.notes if "saturated" in note]
@@ -95,42 +97,44 @@ def test_less_can_be_better(make_sweep: MakeRun) -> None:
     assert (found.pairs[0].ahead, found.pairs[0].probability.value) == ("lr=0.1", 1.0)
 
 
-def test_a_leader_is_set_against_each_other_one(make_sweep: MakeRun, wording) -> None:
+def test_a_leader_is_compared_with_every_other_group(make_sweep: MakeRun, wording) -> None:
     ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17), 0.4: range(20, 26), 0.5: range(30, 36)}
     found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
     assert [pair.ahead for pair in found.pairs] == ["lr=0.5"] * 4
     assert found.verdict == wording("0.5")
 
 
-def test_a_leader_is_tested_against_all_pairs_since_the_same_values_made_it_one(make_sweep: MakeRun, wording) -> None:
+def test_p_values_of_a_leader_are_corrected_for_all_pairs_since_the_same_data_selected_it(
+    make_sweep: MakeRun, wording
+) -> None:
     ends = {lr: [10.0 * lr + n for n in range(5)] for lr in range(1, 7)}
     found = compared(make_sweep({lr: straight(values) for lr, values in ends.items()}))
     assert found.pairs[0].p_value == pytest.approx(15 * 2 / 252)
     assert found.verdict == wording()
 
 
-def test_a_lead_that_holds_over_some_only_is_told_as_such(make_sweep: MakeRun, wording) -> None:
+def test_the_verdict_says_which_groups_a_leader_is_not_clearly_ahead_of(make_sweep: MakeRun, wording) -> None:
     ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17)}
     found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
     assert len(found.pairs) == 3
     assert found.verdict == wording("0.3", "0.1", "0.2")
 
 
-def test_a_shorter_run_ends_the_comparison_and_that_is_told(make_sweep: MakeRun, wording) -> None:
+def test_a_comparison_ends_at_the_end_of_the_shortest_run_and_a_note_says_so(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: [[1, 2, 3, 4]] * 2, 0.2: [[5, 6]] * 2}))
     assert (found.start, found.stop) == (100, 200)
     assert found.sides[1].end == [2, 2]
     assert wording("0.2", "200") in found.notes
 
 
-def test_a_seed_that_ended_early_counts_with_its_last_value(make_sweep: MakeRun, wording) -> None:
+def test_a_seed_that_ended_early_keeps_its_last_value(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: [[1, 9], [1, 2, 3, 4]], 0.2: [[1, 2, 3, 4]] * 2}))
     assert found.stop == 400
     assert found.sides[0].end == [9, 4]
     assert wording("0.1", "400") in found.notes
 
 
-def test_trials_that_are_not_done_or_have_no_value_are_told(make_sweep: MakeRun, wording) -> None:
+def test_unfinished_trials_and_trials_without_values_are_noted(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1, 2], [2, 3]], 0.2: [[1, 2], []], 0.3: [[], []]})
     TrialDirectory(path / "000-lr=0.1-seed=0").write_record(TrialRecord("x", "ERROR", 0, {"lr": 0.1}, error="boom"))
     found = compared(path)
@@ -140,7 +144,9 @@ def test_trials_that_are_not_done_or_have_no_value_are_told(make_sweep: MakeRun,
     assert wording("0.1") in found.notes
 
 
-def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, make_population: MakeRun) -> None:
+def test_a_note_says_that_a_population_has_an_advantage_over_single_trials(
+    make_sweep: MakeRun, make_population: MakeRun
+) -> None:
     population = groups_of(read_run(make_population()))
     single = groups_of(read_run(make_sweep({0.1: [[1, 2, 3]]})))
     note = "population, best of 3 members: the best of several members is used, which favors it over single trials"
@@ -148,13 +154,13 @@ def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, ma
     assert note not in compare([population[0], replace(population[0], label="b")], RETURN, "env_steps").notes
 
 
-def test_one_group_is_nothing_to_compare_and_the_one_without_results_is_named(make_sweep: MakeRun, wording) -> None:
+def test_a_single_group_cannot_be_compared_and_groups_without_results_are_named(make_sweep: MakeRun, wording) -> None:
     with pytest.raises(UsageError) as caught:
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[]]}))
     assert str(caught.value) == wording(RETURN, "0.2")
 
 
-def test_of_one_seed_against_one_nothing_is_said(make_sweep: MakeRun, wording) -> None:
+def test_the_verdict_draws_no_conclusion_from_one_seed_per_group(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1]), 0.2: straight([6])}))
     assert found.verdict == wording("lr=0.2", "lr=0.1")
     many = compared(make_sweep({lr: straight([lr]) for lr in (1.0, 2.0, 3.0)}, name="many"))
@@ -221,7 +227,7 @@ def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun, wordin
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[None, None, 3, 4]]}))
 
 
-def test_the_mean_height_is_that_of_the_area_between_two_points() -> None:
+def test_the_mean_height_is_the_area_between_two_points_over_their_distance() -> None:
     course = (np.array([0.0, 10.0, 20.0]), np.array([0.0, 10.0, 0.0]))
     assert mean_height(course, 0, 20) == 5
     assert mean_height(course, 5, 15) == 7.5

@@ -25,35 +25,35 @@ def test_seeds_of_a_configuration_are_one_group(make_sweep: MakeRun) -> None:
     assert [group.label for group in groups_of(run, several_runs=True)] == ["sweep, lr=0.1", "sweep, lr=0.2"]
 
 
-def test_configurations_that_were_drawn_alike_stay_apart(make_sweep: MakeRun) -> None:
+def test_configurations_with_equal_draws_remain_separate_groups(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1]], 0.2: [[2]]})
     second = path / "001-lr=0.2-seed=0" / "trial.json"
     second.write_text(json.dumps({**json.loads(second.read_text()), "params": {"lr": 0.1}}))
     assert [group.label for group in groups_of(read_run(path))] == ["lr=0.1 (#0)", "lr=0.1 (#1)"]
 
 
-def test_runs_from_before_there_were_numbers_are_grouped_by_their_parameters(make_sweep: MakeRun) -> None:
+def test_trials_without_configuration_numbers_are_grouped_by_parameters(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1], [2]], 0.2: [[3]]})
     for spec in path.glob("*/spec.yaml"):
         spec.write_text("name: x\n")
     assert [len(group.samples) for group in groups_of(read_run(path))] == [2, 1]
 
 
-def test_a_run_in_which_nothing_varies_goes_by_its_name(make_sweep: MakeRun) -> None:
+def test_a_group_is_labeled_with_the_run_if_nothing_varies(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1], [2]]})
     for record in path.glob("*/trial.json"):
         record.write_text(record.read_text().replace('"lr": 0.1', ""))
     assert [group.label for group in groups_of(read_run(path))] == ["sweep"]
 
 
-def test_a_damaged_seed_does_not_take_its_configuration_s_parameters_along(make_sweep: MakeRun) -> None:
+def test_a_configuration_with_a_damaged_trial_keeps_its_parameters(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1], [2]]})
     (path / "000-lr=0.1-seed=0" / "trial.json").write_text("{")
     (group,) = groups_of(read_run(path))
     assert (group.label, group.params, len(group.samples)) == ("lr=0.1", {"lr": 0.1}, 2)
 
 
-def test_a_whole_run_is_resampled_by_configuration_where_each_has_seeds_to_draw_from(make_sweep: MakeRun) -> None:
+def test_a_pooled_run_has_one_stratum_per_configuration_if_each_has_several_seeds(make_sweep: MakeRun) -> None:
     (seeds,) = groups_of(read_run(make_sweep({0.1: [[1], [2]], 0.2: [[3], [4]]}, name="a")), pool=True)
     assert [len(stratum) for stratum in seeds.strata] == [2, 2]
     (single,) = groups_of(read_run(make_sweep({0.1: [[1]], 0.2: [[3]]}, name="b")), pool=True)
@@ -86,7 +86,7 @@ def test_trials_are_grouped_by_one_setting_over_all_others_and_seeds(tmp_path: P
     ]
 
 
-def test_trials_are_not_grouped_by_what_is_equal_or_changes_in_them(
+def test_grouping_by_an_unknown_setting_or_one_that_changes_in_trials_is_rejected(
     tmp_path: Path, make_population: MakeRun, wording
 ) -> None:
     with wording.raised(UsageError, "'gama'", "lr, gamma", "'gamma'"):
@@ -95,7 +95,7 @@ def test_trials_are_not_grouped_by_what_is_equal_or_changes_in_them(
         groups_by(read_run(make_population()), "lr")
 
 
-def test_a_population_counts_as_one(make_population: MakeRun, wording) -> None:
+def test_a_population_is_a_single_group_and_sample(make_population: MakeRun, wording) -> None:
     (group,) = groups_of(read_run(make_population()))
     assert group.label == wording()
     assert [len(sample) for sample in group.samples] == [3]

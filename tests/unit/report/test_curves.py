@@ -27,7 +27,7 @@ def at(found: Curve, x: float) -> np.ndarray:
     return found.ys[:, np.argmin(abs(found.xs - x))]
 
 
-def test_seeds_share_a_grid_and_miss_values_before_their_first(make_sweep: MakeRun) -> None:
+def test_seeds_share_a_grid_and_have_nan_before_their_first_value(make_sweep: MakeRun) -> None:
     found = curve(make_sweep({0.1: [[None, 2, 4], [5, None, 5]]}))
     assert (found.xs[0], found.xs[-1]) == (100, 300)
     assert at(found, 250) == pytest.approx([3, 5], abs=0.05)
@@ -36,13 +36,13 @@ def test_seeds_share_a_grid_and_miss_values_before_their_first(make_sweep: MakeR
     assert (found.low[-1], found.high[-1], found.final) == (4, 5, 4.5)
 
 
-def test_a_seed_that_is_done_keeps_its_last_value_and_the_curve_is_whole_until_then(make_sweep: MakeRun) -> None:
+def test_a_finished_seed_keeps_its_last_value_and_the_curve_is_complete_up_to_its_end(make_sweep: MakeRun) -> None:
     found = curve(make_sweep({0.1: [[1, 9], [1, 2, 3, 4]]}))
     assert at(found, 400) == pytest.approx([9, 4])
     assert found.whole_until == pytest.approx(200, abs=0.02 * 300 + 1e-9)
 
 
-def test_a_seed_that_is_not_done_is_left_out_behind_its_last_value(make_sweep: MakeRun) -> None:
+def test_an_unfinished_seed_is_left_out_after_its_last_value(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1, 9], [1, 2, 3, 4]]})
     TrialDirectory(path / "000-lr=0.1-seed=0").write_record(TrialRecord("000", "INTERRUPTED", 0, {"lr": 0.1}))
     found = curve(path)

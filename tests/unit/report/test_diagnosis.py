@@ -132,7 +132,7 @@ def trained(
         pytest.param("random", "CartPole-v1", {}, ["does not learn"], id="actions at random"),
     ],
 )
-def test_what_is_wrong_with_a_run_that_was_broken_on_purpose_is_found(
+def test_the_defect_of_a_deliberately_broken_run_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     algorithm: str,
@@ -147,7 +147,7 @@ def test_what_is_wrong_with_a_run_that_was_broken_on_purpose_is_found(
     assert all(finding.found and finding.reason and finding.advice for finding in found)
 
 
-def test_experience_of_weights_that_are_seldom_sent_is_found_old(tmp_path: Path, wording) -> None:
+def test_experience_is_found_stale_if_weights_are_rarely_broadcast(tmp_path: Path, wording) -> None:
     config = {**IMPALA, "broadcast_interval": 300, "lr": 1e-4}
     found = {one.name: one for one in trained(tmp_path, "impala", "CartPole-v1", config, env_steps=7000)}
     assert found["stale experience"].advice == (
@@ -155,7 +155,7 @@ def test_experience_of_weights_that_are_seldom_sent_is_found_old(tmp_path: Path,
     )
 
 
-def test_seeds_of_which_some_never_try_the_best_arm_are_found_to_disagree(
+def test_seeds_are_found_to_disagree_if_some_never_try_the_best_arm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
@@ -166,7 +166,7 @@ def test_seeds_of_which_some_never_try_the_best_arm_are_found_to_disagree(
     assert (finding.found, len(finding.trials)) == (wording("10"), 2)
 
 
-def test_a_bound_that_cuts_usual_gradients_is_to_be_raised(tmp_path: Path) -> None:
+def test_the_advice_is_to_raise_a_gradient_bound_that_clips_typical_gradients(tmp_path: Path) -> None:
     config = {**PPO, "max_grad_norm": 1e-4, "lr": 1e-5}
     found = {one.name: one for one in trained(tmp_path, "ppo", "CartPole-v1", config)}
     assert found["clipped gradients"].advice == "config.max_grad_norm: 0.5"
@@ -199,7 +199,7 @@ def test_a_curve_that_falls_back_by_more_than_half_of_its_gain_has_collapsed() -
     assert names(diagnose([seen(curve(20.0, 220.0, 121.0))], [])) == []
 
 
-def test_a_mean_above_nearly_all_random_episodes_is_learned_where_few_of_them_are_far_worse() -> None:
+def test_a_mean_above_nearly_all_random_episodes_shows_learning_even_if_a_few_are_far_worse() -> None:
     rare = EvaluationResult([-100.0] * 9 + [-10_100.0], [10] * 10)  # -1100 with a standard deviation of 3000
 
     def found(end: float, random: EvaluationResult = rare) -> list[str]:
@@ -227,7 +227,7 @@ def test_a_finding_names_the_trials_that_show_it() -> None:
     assert (finding.name, finding.trials) == ("few updates", ("000", "001"))
 
 
-def test_what_is_odd_in_a_trial_that_has_learned_does_no_harm() -> None:
+def test_unusual_metrics_are_findings_only_for_a_trial_that_has_not_learned() -> None:
     odd = {"learner/kl": [0.5] * 10, "learner/entropy": [1.0] * 5 + [0.0] * 5, "policy_lag_mean": [20.0] * 10}
     assert diagnose([seen(curve(220.0, **odd))], []) == []
     found = names(diagnose([seen(curve(20.0, **odd))], []))
@@ -279,7 +279,7 @@ def test_values_that_grow_beyond_what_returns_of_their_sign_allow_are_found(
     assert found(1.51 * above) == found(-1.51 * below) == ["values grow"]
 
 
-def test_values_that_rise_in_each_of_the_last_rows_as_returns_fall_are_told_before_the_collapse(wording) -> None:
+def test_rising_values_with_falling_returns_are_reported_before_the_collapse(wording) -> None:
     def found(values: list[float], returns: list[float]) -> list[Finding]:
         ends = {"episode_return_min": [-400.0] * 15, "episode_return_max": [0.9] * 15, "episode_len_mean": [25.0] * 15}
         rows = curve(0.0) | {"episode_return_mean": returns, "env_steps": [*map(float, range(15))], **ends}
@@ -314,12 +314,12 @@ def test_td_errors_that_are_mostly_beyond_the_bound_of_the_huber_loss_are_found(
     assert found(0.51, end=220.0) == []  # it has learned
 
 
-def test_values_of_rewards_in_another_unit_are_not_compared_with_returns() -> None:
+def test_values_of_normalized_rewards_are_not_compared_with_returns() -> None:
     rows = curve(200.0, **TWENTY_STEPS, **{"learner/value_mean": [1e6] * 10})
     assert diagnose([seen(rows, {"gamma": 0.9, "normalize_rewards": True})], []) == []
 
 
-def test_a_team_whose_values_grow_in_a_world_with_a_clock_is_told_to_end_its_episodes(wording) -> None:
+def test_a_team_with_growing_values_in_a_world_with_a_clock_is_advised_to_end_its_episodes(wording) -> None:
     ends = {"episode_return_max": [0.5] * 10, "episode_len_mean": [25.0] * 10}
     rows = curve(0.5, **ends, **{"learner/q_mean": [20.8] * 10}, **{f"agents/a_{number}/x": [0.0] for number in (0, 1)})
     config = {"gamma": 0.99, "team_reward": "sum", "lr": 5e-4, "target_update_interval": 200, "double": True}
@@ -329,19 +329,19 @@ def test_a_team_whose_values_grow_in_a_world_with_a_clock_is_told_to_end_its_epi
     assert grown.advice == wording()
 
 
-def test_workers_that_were_lost_and_values_that_explain_nothing_are_told() -> None:
+def test_lost_workers_and_values_that_explain_nothing_are_reported() -> None:
     lost = curve(220.0, worker_restarts=[0.0] * 9 + [3.0])
     assert [(one.name, one.found) for one in diagnose([seen(lost)], [])] == [("workers restarted", "3 restarts")]
     blind = curve(20.0, **{"learner/explained_variance": [0.05] * 10})
     assert names(diagnose([seen(blind)], [])) == ["values explain nothing", NO_BETTER]
 
 
-def test_without_a_gradient_the_rewards_are_suspected() -> None:
+def test_a_gradient_of_zero_is_found() -> None:
     (finding,) = diagnose([seen(curve(20.0, **{"learner/grad_norm": [0.0] * 10}))], [])
     assert finding.name == "no gradient"
 
 
-def test_what_the_settings_take_care_of_is_no_finding_of_the_env() -> None:
+def test_problems_of_the_env_that_the_settings_handle_are_not_findings() -> None:
     env = [EnvFinding(topic, "note", "large", is_severe=True) for topic in ("rewards", "observations")]
     scaled = {"normalize_rewards": True, "normalize_observations": True}
     bounded = {"max_grad_norm": 0.5}
@@ -352,14 +352,14 @@ def test_what_the_settings_take_care_of_is_no_finding_of_the_env() -> None:
     assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]
 
 
-def test_notes_on_an_env_matter_for_policies_that_have_not_learned_unless_they_are_severe() -> None:
+def test_notes_on_an_env_are_findings_only_if_severe_or_if_the_policy_has_not_learned() -> None:
     mild, severe = EnvFinding("episodes", "note", "long"), EnvFinding("clipped actions", "note", "all", is_severe=True)
     assert diagnose([seen(curve(220.0))], [mild]) == []
     assert names(diagnose([seen(curve(220.0))], [mild, severe])) == ["env: clipped actions"]
     assert names(diagnose([seen(curve(20.0))], [mild])) == ["env: episodes", NO_BETTER]
 
 
-def test_what_an_observation_hides_is_no_finding_for_a_policy_that_remembers() -> None:
+def test_hidden_state_is_not_a_finding_for_a_recurrent_policy() -> None:
     hidden = [EnvFinding("hidden state", "note", "60%", is_severe=True)]
     assert names(diagnose([seen(curve(220.0), {"model": {"core": None}})], hidden)) == ["env: hidden state"]
     assert diagnose([seen(curve(220.0), {"model": {"core": "gru"}})], hidden) == []
@@ -395,7 +395,7 @@ def of_settings(config: Mapping[str, Any], end: float = 20.0, **more: list[float
 
 
 @pytest.mark.parametrize("rate", ["lr", "critic_lr"])
-def test_a_learning_rate_is_too_high_from_a_hundredth_on_and_too_low_where_all_updates_move_no_weight(
+def test_a_learning_rate_of_0_01_is_too_high_and_one_whose_updates_hardly_move_weights_too_low(
     rate: str,
 ) -> None:
     def found(value: float, end: float = 20.0) -> list[str]:
@@ -433,12 +433,12 @@ def test_a_run_that_ends_before_its_first_minibatch_has_not_started_to_learn() -
     assert NOT_STARTED not in found
 
 
-def test_who_steps_no_env_is_not_told_that_no_episode_ends() -> None:
+def test_a_trial_that_steps_no_env_gets_no_finding_about_endless_episodes() -> None:
     assert "no episode ends" not in names(diagnose([seen({"env_steps": [0.0, 0.0]})], []))
     assert "no episode ends" in names(diagnose([seen({"env_steps": [100.0, 200.0]})], []))
 
 
-def test_few_updates_are_told_only_of_complete_trials_that_descend_gradients_and_have_not_learned() -> None:
+def test_few_updates_are_reported_only_for_complete_gradient_trials_that_have_not_learned() -> None:
     few = {"sgd_steps": [10.0] * 10}
     assert names(diagnose([seen(curve(20.0, **few))], [])) == ["few updates"]
     assert diagnose([seen(curve(220.0, **few))], []) == []
@@ -447,7 +447,7 @@ def test_few_updates_are_told_only_of_complete_trials_that_descend_gradients_and
     assert diagnose([seen({"env_steps": [0.0], "sgd_steps": [3.0]}, {"gamma": 0.9})], []) == []
 
 
-def test_trials_that_failed_are_told_by_their_errors_and_looked_at_for_nothing_else(wording) -> None:
+def test_failed_trials_are_reported_by_their_errors_and_not_diagnosed_further(wording) -> None:
     diverged = "training has diverged: learner/loss is nan at iteration 2"
     rows = curve(20.0, sgd_steps=[10.0] * 10)
     evidence = [
@@ -540,7 +540,7 @@ def test_advice_names_no_setting_that_an_algorithm_does_not_have() -> None:
     assert told == KNOWN
 
 
-def test_advice_leaves_out_what_is_set_already(wording) -> None:
+def test_advice_omits_settings_that_already_have_the_advised_value(wording) -> None:
     blind = curve(20.0, **{"learner/explained_variance": [0.0] * 10})
     config = {"normalize_rewards": True, "vf_loss_coeff": 0.5}
     advice = {one.name: one.advice for one in diagnose([seen(blind, config)], [])}

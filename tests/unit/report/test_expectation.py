@@ -26,7 +26,7 @@ MakeRun = Callable[..., Path]
         ({"episode_return_mean": 50}, 0, [], False),
     ],
 )
-def test_seeds_are_counted_that_have_reached_it_in_time(
+def test_seeds_that_reached_the_target_in_time_are_counted(
     make_sweep: MakeRun, expect: dict[str, Any], reached: int, when: list[float], passed: bool
 ) -> None:
     run = read_run(make_sweep({0.1: [[1, 9, 2], [1, 2, 5], [None, 1, 2]]}, spec={"expect": expect}))
@@ -64,7 +64,7 @@ def test_a_run_from_data_is_held_to_its_sgd_steps(make_sweep: MakeRun) -> None:
     assert (found.when, found.budget, found.counter) == ([200], 250, "sgd_steps")
 
 
-def test_enough_seeds_that_missed_are_a_miss_whatever_the_others_do(make_sweep: MakeRun) -> None:
+def test_a_run_has_missed_its_target_once_too_many_seeds_missed_it(make_sweep: MakeRun) -> None:
     run = read_run(make_sweep({0.1: [[1], [1], [1]]}, spec={"expect": {"episode_return_mean": 5}}))
     first, *others = run.trials
     run = replace(run, trials=(replace(first, status="INTERRUPTED"), *others))
@@ -78,7 +78,7 @@ def test_without_an_expectation_there_is_no_verdict(make_sweep: MakeRun) -> None
     assert expectation_of({"expect": {"nonsense": []}}) is None
 
 
-def test_an_expectation_is_told_in_words(wording) -> None:
+def test_a_target_is_described_in_words(wording) -> None:
     expect = expectation_of({"expect": {"a": 4.5, "within_env_steps": 150_000, "within_seconds": 60.0}})
     assert expect is not None
     assert expectation_text(expect) == wording("4.5", "150,000", "60")

@@ -14,7 +14,7 @@ def test_the_share_is_epsilon_squared() -> None:
     assert variance_share(bins, scores) == pytest.approx(1 - (within / 3) / (total / 5))
 
 
-def test_a_parameter_that_decides_stands_out_and_one_that_does_not_does_not() -> None:
+def test_an_important_parameter_stands_out_and_an_irrelevant_one_does_not() -> None:
     draws = np.random.default_rng(0)
     lr, noise = 10 ** draws.uniform(-5, -1, 60), draws.uniform(size=60)
     scores = -((np.log10(lr) + 3) ** 2) + 0.1 * draws.normal(size=60)  # neither rising nor falling
@@ -31,7 +31,7 @@ def test_a_parameter_that_decides_stands_out_and_one_that_does_not_does_not() ->
     assert found.caveat == ""
 
 
-def test_chance_rarely_stands_out() -> None:
+def test_irrelevant_parameters_rarely_stand_out_by_chance() -> None:
     draws = np.random.default_rng(5)
     told = [
         any(
@@ -46,7 +46,7 @@ def test_chance_rarely_stands_out() -> None:
     assert np.mean(told) < 0.12  # the nominal rate is 0.05
 
 
-def test_choices_and_the_points_of_a_grid_are_bins_of_their_own(wording) -> None:
+def test_each_choice_and_each_grid_point_is_its_own_bin(wording) -> None:
     params = [{"act": act, "lr": lr} for act in ("relu", "tanh") for lr in (1e-3, 1e-4, 1e-5) for _ in range(3)]
     found = importance(params, [float(n % 5 + 10 * (p["act"] == "tanh")) for n, p in enumerate(params)])
     bins = {effect.name: [(label, count) for label, count, _ in effect.bins] for effect in found.effects}
@@ -63,7 +63,7 @@ def test_choices_and_the_points_of_a_grid_are_bins_of_their_own(wording) -> None
         ([{"a": n} for n in range(20)], [1.0] * 20, "all configurations have the same score"),
     ],
 )
-def test_where_nothing_can_be_said_the_reason_is(
+def test_if_importance_cannot_be_estimated_the_reason_is_given(
     params: list[dict[str, int]], scores: list[float], caveat: str
 ) -> None:
     found = importance(params, scores)
@@ -71,7 +71,7 @@ def test_where_nothing_can_be_said_the_reason_is(
     assert found.caveat.startswith(caveat)
 
 
-def test_a_text_that_hardly_repeats_is_left_out_aloud(wording) -> None:
+def test_a_text_parameter_with_almost_unique_values_is_left_out_with_a_caveat(wording) -> None:
     params = [{"name": f"x{n}", "a": n % 2} for n in range(20)]
     found = importance(params, [float(n % 2) for n in range(20)])
     assert [effect.name for effect in found.effects] == ["a"]

@@ -23,7 +23,7 @@ from rlrun.report.statistics import mean_difference
         (100, 1.98397),
     ],
 )
-def test_the_quantile_of_t_is_the_exact_one(degrees: float, exact: float) -> None:
+def test_t_quantiles_match_exact_values(degrees: float, exact: float) -> None:
     assert t_quantile(degrees) == pytest.approx(exact, rel=1e-4)
 
 
@@ -34,7 +34,7 @@ def test_the_interval_is_welch_s() -> None:
     assert (found.value, found.low, found.high) == pytest.approx((-2, -2 - half, -2 + half))
 
 
-def test_the_degrees_of_freedom_of_sides_that_vary_alike_add_up() -> None:
+def test_degrees_of_freedom_add_up_for_sides_with_equal_variance() -> None:
     sides = [[0.0, 1.0, 2.0]] * 2
     half = t_quantile(8) * math.sqrt(4 / 3) / 2  # four sides with two degrees of freedom each, over two strata
     assert mean_difference(sides, sides).high == pytest.approx(half)
@@ -42,7 +42,7 @@ def test_the_degrees_of_freedom_of_sides_that_vary_alike_add_up() -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 3.0])
 @pytest.mark.parametrize("seeds", [3, 5])
-def test_an_interval_of_95_percent_covers_the_difference_so_often(seeds: int, scale: float) -> None:
+def test_a_95_percent_interval_covers_the_true_difference_95_percent_of_the_time(seeds: int, scale: float) -> None:
     draws = np.random.default_rng(0)
     found = [mean_difference([scale * draws.normal(size=seeds)], [draws.normal(size=seeds)]) for _ in range(1500)]
     covered = np.mean([difference.low <= 0 <= difference.high for difference in found])

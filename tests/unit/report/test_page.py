@@ -69,7 +69,7 @@ def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(
     assert run["sweep"]["importance"]["caveat"] == wording()
 
 
-def test_the_page_fetches_nothing_and_forbids_itself_to(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_page_loads_nothing_and_its_content_security_policy_forbids_it(make_sweep: MakeRun, tmp_path: Path) -> None:
     _, page = report(tmp_path, make_sweep({0.1: [[1, 2]]}))
     assert {name for _, attributes in page.found for name in attributes} & {"src", "href", "action"} == set()
     (policy,) = [said["content"] for tag, said in page.found if said.get("http-equiv") == "Content-Security-Policy"]
@@ -80,7 +80,7 @@ def test_the_page_fetches_nothing_and_forbids_itself_to(make_sweep: MakeRun, tmp
     assert re.findall(r"\b(fetch|XMLHttpRequest|import|eval|innerHTML|WebSocket)\b", text) == []
 
 
-def test_what_a_user_names_cannot_break_out_of_the_page(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_names_chosen_by_a_user_cannot_inject_html_into_the_page(make_sweep: MakeRun, tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><!-- {{data}}"
     path = make_sweep({0.1: [[1, 2]]}, name="x<script>")
     TrialDirectory(path / "000-lr=0.1-seed=0").write_record(
@@ -107,7 +107,9 @@ def test_a_population_s_page_holds_its_lineage_and_schedule(make_population: Mak
     assert data["runs"][0]["sweep"] is None
 
 
-def test_of_many_curves_the_best_are_fine_and_the_others_coarse(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_with_many_curves_the_best_are_drawn_in_detail_and_the_others_coarsely(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
     sweep = {round(0.1 * n, 1): [[1, n], [2, n]] for n in range(1, 13)}
     data, _ = report(tmp_path, make_sweep(sweep))
     curves = [group["curves"]["episode_return_mean"]["steps"] for group in data["groups"]]
@@ -116,7 +118,7 @@ def test_of_many_curves_the_best_are_fine_and_the_others_coarse(make_sweep: Make
     assert ["low" in curve for curve in curves] == [True] * 8 + [False] * 4
 
 
-def test_what_a_scheduler_stopped_and_what_is_expected_are_told(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_page_shows_trials_stopped_by_the_scheduler_and_the_target(make_sweep: MakeRun, tmp_path: Path) -> None:
     spec = {"scheduler": {"asha": {"metric": "episode_return_mean"}}, "expect": {"episode_return_mean": 4}}
     path = make_sweep({0.1: [[1]], 0.2: [[5]]}, spec=spec)
     stop = {"trial": "000-lr=0.1-seed=0", "time": 100.0, "score": 1.0, "reason": "asha: worse"}
@@ -141,7 +143,9 @@ def test_an_axis_is_logarithmic_where_the_search_space_is(
     assert (axis["kind"], sorted(axis["values"])) == (kind, values)
 
 
-def test_few_evaluations_give_way_to_the_returns_in_training_as_in_a_plot(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_training_returns_are_drawn_instead_of_very_few_evaluations_as_in_a_plot(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
     evaluated = "evaluation/episode_return_mean"
     path = make_sweep({0.1: [list(range(20))]}, spec={"evaluation": {"every": 8}})
     file = next(path.glob("*/result.json"))
@@ -184,7 +188,7 @@ def test_a_run_whose_trials_are_still_to_come_has_a_page(make_sweep: MakeRun, tm
     assert (data["trials"], data["groups"], data["runs"][0]["status"]) == ([], [], "no trials yet")
 
 
-def test_metrics_can_be_named_and_the_first_is_judged_by(make_sweep: MakeRun, tmp_path: Path, wording) -> None:
+def test_metrics_can_be_chosen_and_the_first_is_used_for_judging(make_sweep: MakeRun, tmp_path: Path, wording) -> None:
     path = make_sweep({0.1: [[1, 2]], 0.2: [[3, 4, 5]]})
     data, _ = report(tmp_path, path, metrics=["iteration", "time_total_s"], mode="min")
     assert data["metrics"] == ["iteration", "time_total_s", "episode_return_mean"]
@@ -194,7 +198,7 @@ def test_metrics_can_be_named_and_the_first_is_judged_by(make_sweep: MakeRun, tm
         report(tmp_path, path, metrics=["iterations"])
 
 
-def test_a_world_s_page_keeps_to_one_policy_in_a_row_and_offers_each_policy_s_curves(
+def test_the_page_of_a_world_uses_one_policys_metrics_per_row_and_offers_all_curves(
     make_sweep: MakeRun, tmp_path: Path
 ) -> None:
     right = "policies/right/episode_return_mean"
@@ -224,7 +228,7 @@ def test_a_world_s_page_keeps_to_one_policy_in_a_row_and_offers_each_policy_s_cu
     assert data["groups"][0]["curves"]["league/elo_right"]["steps"]["mean"][-1] == 12
 
 
-def test_the_page_of_games_has_rates_by_side_in_the_place_of_returns(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_page_of_games_shows_rates_by_side_instead_of_returns(make_sweep: MakeRun, tmp_path: Path) -> None:
     spec = {"evaluation": {"against": "minimax"}}
     run = make_sweep({0.1: [[0.0, 0.0], [0.0, 0.0]]}, spec=spec)
     for rows, won in zip(sorted(run.glob("*/result.json")), (0.5, 0.7), strict=True):
@@ -245,7 +249,7 @@ def test_the_page_of_games_has_rates_by_side_in_the_place_of_returns(make_sweep:
     assert data["grid"]["sections"]["Games"] == [*rates_drawn, "league/members"]
 
 
-def test_the_first_screen_names_the_best_configuration_its_lead_and_how_sure_that_is(
+def test_the_first_screen_names_the_best_configuration_its_lead_and_its_certainty(
     make_sweep: MakeRun, tmp_path: Path
 ) -> None:
     data, _ = report(tmp_path, make_sweep({0.1: [[1], [2], [3], [4]], 0.2: [[5], [6], [7], [8]], 0.3: [[0], [0]]}))
@@ -260,7 +264,7 @@ def test_the_first_screen_names_the_best_configuration_its_lead_and_how_sure_tha
     assert [side["at_end"]["iqm"] for side in data["comparison"]["sides"]] == [one["iqm"] for one in leader["first"]]
 
 
-def test_where_less_is_better_a_lead_is_positive_too(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_a_lead_is_positive_in_mode_min_too(make_sweep: MakeRun, tmp_path: Path) -> None:
     data, _ = report(tmp_path, make_sweep({0.1: [[1], [2]], 0.2: [[5], [6]]}), mode="min")
     assert (data["leader"]["first"][0]["label"], data["leader"]["lead"]["value"]) == ("lr=0.1", 4)
 
@@ -307,7 +311,7 @@ def test_metrics_that_vary_are_in_the_grid_and_constants_are_named(make_sweep: M
     assert data["runs"][0]["phases"] == [["sample", 2.0], ["rest", 2.0]]
 
 
-def test_what_is_expected_and_where_trials_stop_are_lines_in_charts(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_targets_and_stop_conditions_are_drawn_as_lines_in_charts(make_sweep: MakeRun, tmp_path: Path) -> None:
     spec = {"stop": {"env_steps": 900}, "expect": {"episode_return_mean": 4, "within_env_steps": 800}}
     data, _ = report(tmp_path, make_sweep({0.1: [[1]]}, spec=spec))
     assert data["lines"] == [
@@ -317,7 +321,7 @@ def test_what_is_expected_and_where_trials_stop_are_lines_in_charts(make_sweep: 
     ]
 
 
-def test_a_small_video_in_the_run_s_directory_is_in_the_page_and_a_large_one_is_named(
+def test_small_videos_of_a_run_are_embedded_in_the_page_and_large_ones_are_listed(
     make_sweep: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_sweep({0.1: [[1]]})
@@ -333,7 +337,7 @@ def test_a_small_video_in_the_run_s_directory_is_in_the_page_and_a_large_one_is_
     assert "media-src data:" in str(policy)
 
 
-def test_the_spec_in_the_page_is_that_of_the_run_without_what_is_null(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_page_shows_the_spec_of_the_run_without_null_settings(make_sweep: MakeRun, tmp_path: Path) -> None:
     spec = {"config": {"lr": [[0, 1e-5], [100_000, 0.0]], "model": {"hiddens": [64, 64]}}, "scheduler": None}
     data, _ = report(tmp_path, make_sweep({0.1: [[1]]}, spec=spec))
     text = data["runs"][0]["spec"]
@@ -342,7 +346,7 @@ def test_the_spec_in_the_page_is_that_of_the_run_without_what_is_null(make_sweep
     assert load_plain_yaml(text) == {"pole": kept}
 
 
-def test_of_too_many_configurations_to_compare_the_best_is_named_without_an_interval(
+def test_with_too_many_configurations_to_compare_the_best_is_named_without_an_interval(
     make_sweep: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rlrun.report.page.MOST_COMPARED", 2)

@@ -35,7 +35,7 @@ def test_every_curve_has_a_colour_and_its_seeds_in_the_legend(tmp_path: Path) ->
     assert GREY not in text
 
 
-def test_of_more_curves_than_colours_the_best_are_coloured(tmp_path: Path) -> None:
+def test_with_more_curves_than_colors_only_the_best_are_colored(tmp_path: Path) -> None:
     text = drawn_picture(tmp_path / "a.svg", [curve(number) for number in range(11)])
     curves = [f"lr={number} (1 seed)" for number in range(10, 2, -1)]
     assert [comment for comment in comments(text) if "lr=" in comment or "others" in comment] == ["3 others", *curves]
@@ -46,7 +46,7 @@ def test_a_curve_is_dashed_where_some_of_its_seeds_have_ended(tmp_path: Path) ->
     assert "stroke-dasharray" in drawn_picture(tmp_path / "ended.svg", [curve(0, seeds=2, whole_until=50)])
 
 
-def test_a_long_label_is_cut_and_stands_below_the_axes(tmp_path: Path, wording) -> None:
+def test_a_long_label_is_truncated_and_placed_below_the_axes(tmp_path: Path, wording) -> None:
     def height(text: str) -> float:
         found = re.search(r'height="([\d.]+)pt"', text)
         assert found is not None

@@ -8,10 +8,10 @@ from rlrun.report.plain_json import fields_of, plain
 from rlrun.report.statistics import Estimate
 
 
-def test_what_json_lacks_becomes_null_or_text() -> None:
+def test_values_that_json_cannot_represent_become_null_or_text() -> None:
     data = {"path": Path("a/b"), "values": (1, float("nan"), float("-inf"), True), 2: None}
     assert plain(data) == {"path": "a/b", "values": [1, None, None, True], "2": None}
 
 
-def test_a_document_has_an_objects_fields_under_their_own_names() -> None:
+def test_selected_fields_of_an_object_keep_their_names() -> None:
     assert fields_of(Estimate(2.0, 1.0, 3.0), "value", "high") == {"value": 2.0, "high": 3.0}

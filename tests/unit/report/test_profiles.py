@@ -38,7 +38,9 @@ def of(*paths: Path, mode: Any = "max") -> Profiles | None:
     return profiles(runs, groups, RETURN, mode)
 
 
-def test_scores_are_scaled_per_env_and_a_method_is_its_settings_without_the_env(make_run: Callable[..., Path]) -> None:
+def test_scores_are_scaled_per_env_and_methods_are_identified_by_settings_other_than_env(
+    make_run: Callable[..., Path],
+) -> None:
     found = of(make_run({("A", 0.1): [0, 100], ("B", 0.1): [-4, -2], ("A", 0.2): [50, 50], ("B", 0.2): [-3, -3]}))
     assert found is not None
     assert found.tasks == {"A": (0, 100), "B": (-4, -2)}
@@ -51,7 +53,7 @@ def test_scores_are_scaled_per_env_and_a_method_is_its_settings_without_the_env(
     assert (first.probability, second.probability and second.probability.value) == (None, 0.5)
 
 
-def test_the_best_is_1_where_less_is_better(make_run: Callable[..., Path]) -> None:
+def test_in_mode_min_the_lowest_score_is_scaled_to_1(make_run: Callable[..., Path]) -> None:
     found = of(make_run({("A", 0.1): [1], ("B", 0.1): [2], ("A", 0.2): [3], ("B", 0.2): [4]}), mode="min")
     assert found is not None
     assert [(method.label, method.iqm.value) for method in found.methods] == [("ppo, lr=0.1", 1), ("ppo, lr=0.2", 0)]

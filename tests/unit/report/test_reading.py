@@ -56,7 +56,7 @@ def test_a_torn_last_row_is_left_out(make_sweep: MakeRun) -> None:
     assert read_run(path).trials[0].final("episode_return_mean") == 2
 
 
-def test_damaged_rows_are_told_by_file_and_line_and_the_others_are_read(make_sweep: MakeRun, wording) -> None:
+def test_damaged_rows_are_reported_by_file_and_line_and_the_others_are_read(make_sweep: MakeRun, wording) -> None:
     file = make_sweep({0.1: [[1, 2, 3, 4, 5, 6]]}) / "000-lr=0.1-seed=0" / "result.json"
     rows = file.read_text().splitlines()
     file.write_text("\n".join([rows[0], "damaged", *rows[2:3], "[4]", "", *rows[5:], "\0\0", ""]))
@@ -65,7 +65,7 @@ def test_damaged_rows_are_told_by_file_and_line_and_the_others_are_read(make_swe
     assert run.trials[0].columns.values["episode_return_mean"].tolist() == [1, 3, 6]
 
 
-def test_a_damaged_trial_is_told_and_the_others_are_read(make_sweep: MakeRun, wording) -> None:
+def test_a_damaged_trial_is_reported_and_the_others_are_read(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1], [2]], 0.2: [[3]]})
     (path / "001-lr=0.1-seed=1" / "trial.json").write_text('{"name": ')
     (path / "002-lr=0.2-seed=0" / "trial.json").unlink()
@@ -77,7 +77,7 @@ def test_a_damaged_trial_is_told_and_the_others_are_read(make_sweep: MakeRun, wo
     assert run.problems[1] == wording("trial.json", "002", "0.2")
 
 
-def test_a_trial_whose_folder_is_gone_is_told(make_sweep: MakeRun, wording) -> None:
+def test_a_trial_whose_folder_is_missing_is_reported(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1]]})
     for file in (path / "000-lr=0.1-seed=0").iterdir():
         file.unlink()
@@ -87,7 +87,7 @@ def test_a_trial_whose_folder_is_gone_is_told(make_sweep: MakeRun, wording) -> N
     assert [problem.rpartition("/")[2] for problem in run.problems] == wording("trial.json", "000", "0.1")
 
 
-def test_a_damaged_spec_is_told(make_sweep: MakeRun, wording) -> None:
+def test_a_damaged_spec_is_reported(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1]]})
     (path / "spec.yaml").write_text("pole: [")
     run = read_run(path)
@@ -96,7 +96,7 @@ def test_a_damaged_spec_is_told(make_sweep: MakeRun, wording) -> None:
     assert run.problems[0] == wording("spec.yaml")
 
 
-def test_a_trial_that_nobody_runs_any_more_was_killed(make_sweep: MakeRun) -> None:
+def test_a_running_trial_without_a_process_is_read_as_killed(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1]], 0.2: [[1]], 0.3: [[1]]})
     directories = [TrialDirectory(trial) for trial in sorted(path.glob("*-seed=0"))]
     for directory in directories[:2]:
@@ -108,7 +108,7 @@ def test_a_trial_that_nobody_runs_any_more_was_killed(make_sweep: MakeRun) -> No
         directories[1].release()
 
 
-def test_runs_are_read_once_and_told_apart_where_they_share_a_name(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_each_run_is_read_once_and_runs_with_equal_names_get_distinct_ones(make_sweep: MakeRun, tmp_path: Path) -> None:
     first = make_sweep({0.1: [[1]]}, name="here/pole")
     second = make_sweep({0.1: [[1]]}, name="there/pole")
     assert [run.name for run in read_runs([first, second, first])] == ["here/pole", "there/pole"]
@@ -134,7 +134,7 @@ def test_runs_are_read_once_and_told_apart_where_they_share_a_name(make_sweep: M
         ),
     ],
 )
-def test_a_run_is_about_what_its_scheduler_searcher_or_best_checkpoint_goes_by(
+def test_the_goal_of_a_run_is_the_metric_of_its_scheduler_searcher_or_best_checkpoint(
     make_sweep: MakeRun, spec: dict[str, object], goal: tuple[str, str]
 ) -> None:
     path = make_sweep({0.1: [[1]]}, spec=spec)
@@ -148,7 +148,7 @@ def test_a_run_is_about_what_its_scheduler_searcher_or_best_checkpoint_goes_by(
     assert goal[0] in run.trials[0].columns.values
 
 
-def test_a_metric_that_no_run_reports_is_answered_with_the_nearest(make_sweep: MakeRun, wording) -> None:
+def test_the_error_for_a_metric_that_no_run_reports_suggests_the_closest_name(make_sweep: MakeRun, wording) -> None:
     one, two = read_run(make_sweep({0.1: [[1]]}, name="a")), read_run(make_sweep({0.1: [[1]]}, name="b"))
     with wording.raised(UsageError, "env_steps"):
         require_reported([one], ["env_step"])
@@ -157,7 +157,7 @@ def test_a_metric_that_no_run_reports_is_answered_with_the_nearest(make_sweep: M
     require_reported([read_run(make_sweep({0.1: [[]]}, name="c"))], ["whatever"])
 
 
-def test_what_a_scheduler_stopped_is_read(make_sweep: MakeRun) -> None:
+def test_stop_decisions_of_a_scheduler_are_read(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1]]})
     lines = [{"trial": "000-lr=0.1-seed=0", "time": 100.0, "score": None, "reason": "asha: last"}]
     (path / "decisions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"tri')
@@ -165,7 +165,7 @@ def test_what_a_scheduler_stopped_is_read(make_sweep: MakeRun) -> None:
     assert (stop.trial, stop.time, stop.score, stop.reason) == ("000-lr=0.1-seed=0", 100.0, None, "asha: last")
 
 
-def test_runs_are_looked_at_by_a_goal_that_all_of_them_report(make_sweep: MakeRun) -> None:
+def test_several_runs_are_judged_by_a_goal_that_all_of_them_report(make_sweep: MakeRun) -> None:
     best = {"checkpoint": {"best": "evaluation/episode_return_mean"}}
     run = make_sweep({0.1: [[1]]}, name="evaluates", spec=best)
     for path in run.glob("*/result.json"):
@@ -192,7 +192,7 @@ def test_runs_are_looked_at_by_a_goal_that_all_of_them_report(make_sweep: MakeRu
         ("evaluation/against/win_rate", None),
     ],
 )
-def test_next_to_a_metric_of_training_is_its_own_evaluation(metric: str, other: str | None) -> None:
+def test_the_counterpart_of_a_training_metric_is_its_evaluation(metric: str, other: str | None) -> None:
     assert counterpart(metric) == other
 
 

@@ -36,7 +36,7 @@ def check(found: Estimate, expected: list[float]) -> None:
 
 
 @pytest.mark.parametrize("case", RLIABLE["cases"], ids=lambda case: f"{np.shape(case['ours'])}")
-def test_measures_and_their_intervals_are_those_of_rliable(case: dict[str, Any]) -> None:
+def test_measures_and_their_intervals_match_rliable(case: dict[str, Any]) -> None:
     ours, theirs = list(np.array(case["ours"]).T), list(np.array(case["theirs"]).T)
     check(bootstrapped(iqm, ours), case["iqm"])
     check(bootstrapped(mean, ours), case["mean"])
@@ -58,7 +58,7 @@ def test_an_outlier_moves_the_mean_and_not_the_interquartile_mean() -> None:
     assert mean([spoilt]) > 1000
 
 
-def test_the_median_of_one_stratum_is_that_of_its_scores_and_of_several_that_of_their_means() -> None:
+def test_the_median_is_over_scores_for_one_stratum_and_over_stratum_means_for_several() -> None:
     assert median([np.array([1.0, 2.0, 9.0])]) == 2.0
     assert median([np.array([0.0, 2.0]), np.array([5.0]), np.array([9.0])]) == 5.0
 
@@ -79,7 +79,7 @@ def test_a_single_score_is_its_own_interval() -> None:
     assert bootstrapped(iqm, [[3.0]]) == Estimate(3.0, 3.0, 3.0)
 
 
-def test_a_bootstrap_of_many_scores_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bootstrap_computed_in_parts_gives_the_same_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = [np.random.default_rng(0).normal(size=40)]
     whole = bootstrapped(mean, scores)
     monkeypatch.setattr("rlrun.report.statistics._RESAMPLED_AT_ONCE", 1000)
@@ -107,7 +107,7 @@ def test_the_rank_test_is_exact_for_few_values(ours: list[float], theirs: list[f
     assert rank_test(theirs, ours) == pytest.approx(p_value)
 
 
-def test_the_rank_test_goes_through_all_ways_to_deal_the_values_with_ties() -> None:
+def test_the_exact_rank_test_matches_an_enumeration_of_all_splits_with_ties() -> None:
     x, y = [1.0, 2.0, 2.0, 5.0], [2.0, 3.0, 5.0]
     ranks = {1.0: 1.0, 2.0: 3.0, 3.0: 5.0, 5.0: 6.5}
     all_ranks = [ranks[value] for value in x + y]
@@ -116,7 +116,7 @@ def test_the_rank_test_goes_through_all_ways_to_deal_the_values_with_ties() -> N
     assert rank_test(x, y) == pytest.approx(np.mean(ways))
 
 
-def test_the_rank_test_of_many_values_is_the_normal_distribution_it_comes_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rank_test_of_many_values_uses_a_normal_approximation(monkeypatch: pytest.MonkeyPatch) -> None:
     draws = np.random.default_rng(3)
     for shift in (0.0, 0.3, 0.6):
         x, y = np.round(draws.normal(shift, size=40), 1), np.round(draws.normal(size=30), 1)  # with ties
@@ -128,11 +128,11 @@ def test_the_rank_test_of_many_values_is_the_normal_distribution_it_comes_to(mon
     assert rank_test(np.ones(3000), np.ones(3000)) == 1.0
 
 
-def test_two_groups_of_equal_values_are_not_apart() -> None:
+def test_the_p_value_of_two_groups_of_equal_values_is_1() -> None:
     assert rank_test([2.0, 2.0, 2.0], [2.0, 2.0]) == 1.0
 
 
-def test_without_overlap_the_rank_test_gives_the_smallest_p_value_there_is() -> None:
+def test_without_overlap_the_rank_test_gives_the_smallest_possible_p_value() -> None:
     for ours, theirs in [(2, 2), (3, 3), (5, 3), (5, 5)]:
         x, y = np.arange(ours) + 100.0, np.arange(theirs) * 1.0
         assert rank_test(x, y) == pytest.approx(smallest_p(ours, theirs))

@@ -38,7 +38,7 @@ def test_configurations_are_summarised_over_their_seeds_the_best_first(make_swee
     assert [s.label for s in summarise(groups_of(run), RETURN, "min")] == ["lr=0.1", "lr=0.2", "lr=0.3"]
 
 
-def test_a_configuration_that_trains_better_is_not_better_than_one_that_evaluates_better(make_sweep: MakeRun) -> None:
+def test_evaluations_take_precedence_over_training_returns_when_ranking_configurations(make_sweep: MakeRun) -> None:
     metric = f"evaluation/{RETURN}"
     path = make_sweep({0.1: [[174.7, 174.7]], 0.2: [[90, 90]]}, spec={"checkpoint": {"best": metric}})
     for trial, measured in (("000-lr=0.1-seed=0", 454.0), ("001-lr=0.2-seed=0", 500.0)):
@@ -69,7 +69,7 @@ def test_the_best_trial_comes_with_its_best_checkpoint(make_sweep: MakeRun) -> N
     assert best.checkpoint.name == "iteration_000002"
 
 
-def test_a_damaged_best_checkpoint_is_told_and_the_next_one_named(make_sweep: MakeRun) -> None:
+def test_a_damaged_best_checkpoint_is_reported_and_the_next_best_is_used(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1, 9]], 0.2: [[5]]})
     store = save(path / "000-lr=0.1-seed=0", {1: 1.0, 2: 9.0})
     (store.directory / "iteration_000002" / "state.npz").write_bytes(b"")
@@ -88,7 +88,7 @@ def test_without_checkpoints_the_best_trial_has_none_and_without_values_there_is
     assert best_trial(read_run(make_sweep({0.1: [[]]}, name="b")), RETURN, "max") == (None, [])
 
 
-def test_a_run_s_shape_is_told(make_sweep: MakeRun, make_population: MakeRun, wording) -> None:
+def test_the_shape_of_a_run_is_described_in_words(make_sweep: MakeRun, make_population: MakeRun, wording) -> None:
     def shape(path: Path) -> str:
         return shape_text(read_run(path))
 
@@ -108,7 +108,7 @@ def test_statuses_are_counted_where_they_differ(make_sweep: MakeRun, wording) ->
     assert status_text([]) == ""
 
 
-def test_what_varies_is_told_by_its_values_or_by_their_range(make_sweep: MakeRun) -> None:
+def test_varied_settings_are_shown_with_their_values_or_range(make_sweep: MakeRun) -> None:
     few = read_run(make_sweep({0.1: [[1]], 0.2: [[1]]}, name="a"))
     many = read_run(make_sweep({n / 10: [[1]] for n in range(9)}, name="b"))
     assert (varied_text(few), varied_text(many)) == ({"lr": "0.1, 0.2"}, {"lr": "0 to 0.8"})

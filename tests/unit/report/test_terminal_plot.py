@@ -40,18 +40,18 @@ def test_no_line_is_longer_than_the_terminal_is_wide() -> None:
         assert max(map(len, picture(RISING, FALLING, width=width)[:-2])) <= width
 
 
-def test_without_colour_there_are_no_escapes_and_with_it_each_curve_has_its_own() -> None:
+def test_output_without_color_has_no_escapes_and_output_with_color_has_one_color_per_curve() -> None:
     assert "\033" not in "\n".join(picture(RISING, FALLING))
     text = "\n".join(picture(RISING, FALLING, color=True))
     assert set(re.findall(r"\033\[(\d+)m", text)) == {str(COLORS[0]), str(COLORS[1]), "0"}
 
 
-def test_the_letters_of_curves_that_end_together_stand_side_by_side() -> None:
+def test_letters_of_curves_that_end_at_the_same_point_are_placed_side_by_side() -> None:
     text = picture(RISING, RISING, RISING)
     assert sum(line.rstrip().endswith("abc") for line in text) == 1
 
 
-def test_a_curve_that_ends_early_has_its_letter_there() -> None:
+def test_the_letter_of_a_curve_that_ends_early_is_placed_at_its_end() -> None:
     short = Line("short", np.array([0.0, 300.0]), np.array([50.0, 50.0]))
     rows = [line for line in picture(RISING, short) if re.search(r"[⠀-⣿]b", line)]
     assert len(rows) == 1

@@ -84,7 +84,7 @@ def test_a_notebook_is_a_page_of_its_text_code_and_outputs(tmp_path: Path) -> No
     assert "src='data:image/png;base64,iVBORw0K'" in pictures[shown]
 
 
-def test_links_lead_to_pages_to_specs_and_to_pages_that_show_files(wording) -> None:
+def test_links_are_rewritten_to_pages_specs_and_file_pages(wording) -> None:
     places = Places()
     text = (
         "[a](algorithms/ppo.md#settings) [b](../configs/pendulum/tqc.yaml) [c](../rlrun/engine/flow/flow.py) [d](#top)"
@@ -103,7 +103,7 @@ def test_a_link_to_nothing_is_an_error_that_names_the_page(wording) -> None:
         Places().with_links("[a](nowhere.md)", GUIDE)
 
 
-def test_additions_come_at_the_end_of_their_section_whatever_its_code_holds(wording) -> None:
+def test_text_is_inserted_at_the_end_of_a_section_even_if_its_code_contains_headings(wording) -> None:
     text = "# T\n\n## A\n\n```sh\n## no heading\n```\n\n## B\n\nend\n"
     assert inserted(text, "A", "new") == wording()
     assert inserted(text, "B", "new").endswith("end\n\nnew\n")
@@ -116,7 +116,7 @@ def test_a_page_knows_its_title_and_its_first_sentence(wording) -> None:
     assert (page.title, page.summary) == ("The p page", wording())
 
 
-def test_keywords_lead_to_pages_that_there_are_and_each_to_one(places: Places) -> None:
+def test_each_keyword_leads_to_exactly_one_existing_page(places: Places) -> None:
     keywords = yaml.safe_load(KEYWORDS.read_text())
     assert set(keywords) <= set(places.names.values())
     words = [word.lower() for words in keywords.values() for word in words]
@@ -135,7 +135,7 @@ def test_keywords_lead_to_pages_that_there_are_and_each_to_one(places: Places) -
         *(("multi-agent", "multi_agent"), ("tensorboard", "running"), ("wandb", "running")),
     ],
 )
-def test_what_many_search_for_is_a_keyword_of_the_guide(query: str, page: str) -> None:
+def test_common_search_terms_are_keywords_of_the_right_guide(query: str, page: str) -> None:
     """If an index entry equals the query, Sphinx lists it first."""
     keywords = yaml.safe_load(KEYWORDS.read_text())
     assert query in [word.lower() for word in keywords[page]]
@@ -166,14 +166,14 @@ def test_a_group_has_the_usage_of_each_command_in_it(wording) -> None:
     assert "rlrun dataset split [OPTIONS]" in text
 
 
-def test_settings_of_an_algorithm_are_those_that_differ_from_what_all_have() -> None:
+def test_settings_listed_for_an_algorithm_are_those_that_differ_from_the_common_ones() -> None:
     settings = {row.name: row.default for row in own_settings("ppo")}
     assert settings["gae_lambda"] == "0.95"
     assert "gamma" not in settings
     assert {row.name: row.default for row in own_settings("ppg")}["gamma"] == "0.999"
 
 
-def test_metrics_of_an_algorithm_leave_out_those_of_every_training() -> None:
+def test_metrics_listed_for_an_algorithm_omit_the_common_ones() -> None:
     names = {metric.name for metric in own_metrics("ppo")}
     assert "learner/kl" in names
     assert not {"env_steps", "episode_return_mean"} & names
@@ -241,7 +241,7 @@ def test_a_page_without_results_has_no_table() -> None:
     assert (nothing.instead, nothing.extra) == ({}, {})
 
 
-def test_a_curve_of_few_evaluations_marks_them() -> None:
+def test_a_curve_with_few_evaluations_marks_each_of_them() -> None:
     record = {"experiment": "x", "expected": 5.0, "curve": [[0, 0.0], [100, 10.0]], "env_steps": 100}
     long = {**record, "curve": [[step, 1.0] for step in range(0, 101, 10)]}
     drawn = ElementTree.fromstring(curve_picture("configs/a/b.yaml", "episode_return_mean", [record, long]))
@@ -251,7 +251,7 @@ def test_a_curve_of_few_evaluations_marks_them() -> None:
     ]
 
 
-def test_signatures_of_settings_are_left_to_their_fields_and_long_ones_name_parameters_only() -> None:
+def test_config_classes_show_no_signature_and_long_signatures_show_only_parameter_names() -> None:
     signature = "(" + "x" * 300 + ")"
     assert short_signature(None, "class", "", PPO.Config, None, signature, None) == ("", None)
     assert short_signature(None, "class", "", Rollout, None, "(short)", None) is None
@@ -266,7 +266,7 @@ def test_a_section_of_the_sidebar_is_a_page_that_lists_its_pages() -> None:
     assert page.markdown == "# Tasks and methods\n\n- [Actions](../actions.md): Parts of an action."
 
 
-def test_docstrings_keep_code_and_lose_no_mark() -> None:
+def test_docstrings_are_converted_to_rst_with_code_kept_and_special_characters_escaped() -> None:
     assert rst("A `Flow`s item * 2, `done_` or |e| of\n`two\nlines`.") == (
         "A ``Flow``\\ s item \\* 2, ``done_`` or \\|e\\| of\n``two lines``."
     )
@@ -275,7 +275,7 @@ def test_docstrings_keep_code_and_lose_no_mark() -> None:
     assert ":param x: A number." in fields("Does it.\n\nArgs:\n    x: A number.", "function")
 
 
-def test_the_reference_documents_the_names_of_plugins_and_aliases_by_their_text(wording) -> None:
+def test_the_reference_documents_names_of_the_plugin_api_and_aliases_by_their_docstrings(wording) -> None:
     names = plugin_names()
     assert {"Flow", "SampleBatch", "Hook", "Distribution"} <= set(names)
     assert "autoclass:: rlrun.plugin.Hook" in directive(names["Hook"], "Hook", "rlrun.plugin.Hook")
@@ -283,12 +283,12 @@ def test_the_reference_documents_the_names_of_plugins_and_aliases_by_their_text(
     assert docstring_below("rlrun.engine.settings.config", "Schedule") == wording()
 
 
-def test_the_page_for_coding_agents_is_that_of_the_commands_and_guides() -> None:
+def test_agents_md_is_up_to_date_and_lists_all_commands() -> None:
     assert AGENTS.read_text() == agents_text(), "run `python -m scripts.docs_site pages`, which writes AGENTS.md"
     assert all(f"`rlrun {name}`" in agents_text() for name in COMMANDS)
 
 
-def test_the_spec_reference_is_that_of_the_config_classes() -> None:
+def test_the_spec_reference_is_up_to_date() -> None:
     assert SPEC_REFERENCE.read_text() == spec_reference_text(), "run `python -m scripts.docs_site pages`"
 
 
@@ -298,7 +298,7 @@ def test_the_site_has_a_page_of_every_algorithm(written: dict[str, Page]) -> Non
     assert {page for _, page in rows} <= set(written)
 
 
-def test_formulas_become_mathml_without_a_rest_of_latex_and_no_code_is_indented() -> None:
+def test_formulas_become_mathml_without_leftover_latex_and_no_page_has_indented_code() -> None:
     parser = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)
     for path in (ROOT / "docs").rglob("*.md"):
         blocks = parser.parse(path.read_text(encoding="utf-8"))

@@ -43,7 +43,7 @@ def test_the_first_difference_of_each_result_and_of_the_parameters_is_named(
     assert golden.differences(record, other, {}) == wording("0.5000000000000002")
 
 
-def test_a_renamed_result_is_compared_under_its_new_name_and_one_that_is_gone_differs(
+def test_a_renamed_result_is_compared_under_its_new_name_and_a_missing_one_is_a_difference(
     golden: Any, record: dict[str, Any], wording
 ) -> None:
     other = deepcopy(record)
@@ -65,7 +65,7 @@ def test_records_of_other_specs_machines_lengths_and_ends_are_not_equal(
     assert golden.differences(record, shorter, {}) == wording()
 
 
-def test_of_runs_whose_numbers_depend_on_timing_only_the_end_is_compared(
+def test_runs_whose_numbers_depend_on_timing_are_compared_only_by_having_reached_their_end(
     golden: Any, record: dict[str, Any], wording
 ) -> None:
     record["spec"]["counts"] = True

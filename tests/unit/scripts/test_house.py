@@ -19,7 +19,7 @@ def house_of(root: Path, **files: str) -> House:
     return House(root)
 
 
-def test_a_closure_grows_with_imports_in_functions_and_then_with_those_for_types(tmp_path: Path) -> None:
+def test_a_closure_can_add_imports_inside_functions_and_then_type_checking_imports(tmp_path: Path) -> None:
     start = (
         "from typing import TYPE_CHECKING\nfrom rlrun import one\n"
         "if TYPE_CHECKING:\n    from rlrun.three import Three\n"
@@ -32,7 +32,7 @@ def test_a_closure_grows_with_imports_in_functions_and_then_with_those_for_types
     assert house.closure("rlrun.start", "types") == everything
 
 
-def test_a_facade_hides_nothing_and_a_package_of_a_docstring_alone_is_not_counted(tmp_path: Path) -> None:
+def test_a_closure_includes_imports_of_a_facade_but_no_package_with_only_a_docstring(tmp_path: Path) -> None:
     house = house_of(
         tmp_path,
         start="from rlrun.room.small import f",
@@ -46,7 +46,7 @@ def test_a_facade_hides_nothing_and_a_package_of_a_docstring_alone_is_not_counte
     assert found == {"rlrun.start", "rlrun.room", "rlrun.room.small", "rlrun.room.large", "rlrun.hall.wide"}
 
 
-def test_what_the_packages_own_file_imports_counts_where_it_is_imported_by_name(tmp_path: Path) -> None:
+def test_imports_of_the_top_level_package_are_part_of_the_closure(tmp_path: Path) -> None:
     house = house_of(
         tmp_path,
         __init__="from rlrun.run import run",

@@ -46,12 +46,12 @@ def lab(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_own_lines_are_of_files_that_no_other_algorithm_reaches_unless_it_builds_on_this_one(lab: Path) -> None:
+def test_own_lines_count_files_used_only_by_an_algorithm_and_those_derived_from_it(lab: Path) -> None:
     """`a` has 8 lines and a worker of 3, which `derived` reaches only through it; `b` shares 3 lines with both."""
     assert Sources(lab, LAB).counts() == {"a": [11, 14], "b": [4, 7], "derived": [1, 15]}
 
 
-def test_each_file_of_a_library_of_single_files_stands_for_itself(lab: Path) -> None:
+def test_in_a_single_file_library_each_file_counts_alone(lab: Path) -> None:
     alone = Library("Lab", "lab", {"a": "lab.algos.a", "none": "lab.algos.gone"}, r"lab\.algos\.", alone=True)
     assert Sources(lab, alone).counts() == {"a": [8, 8]}
 

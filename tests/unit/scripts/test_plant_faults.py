@@ -17,7 +17,7 @@ FAULTS = plant_faults.read_faults()
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_mistake_changes_one_line_of_today_s_code_and_names_tests_that_exist(fault: Fault) -> None:
+def test_each_fault_changes_one_line_of_the_current_code_and_names_existing_tests(fault: Fault) -> None:
     before = (ROOT / fault.file).read_text()
     after = fault.planted(before)
     ast.parse(after)
@@ -27,7 +27,7 @@ def test_a_mistake_changes_one_line_of_today_s_code_and_names_tests_that_exist(f
     assert all((ROOT / path.partition("::")[0]).exists() for path in fault.tests)
 
 
-def test_a_line_that_is_gone_or_there_twice_is_refused(wording) -> None:
+def test_a_fault_whose_line_is_missing_or_duplicated_is_rejected(wording) -> None:
     fault = Fault("absent", "first", "Never.", "a.py", "x = 1", "x = 2", ())
     for text in ("y = 1\n", "x = 1\nx = 1\n"):
         with wording.raised(ValueError):
@@ -45,7 +45,7 @@ def test_failed_tests_are_listed_once_without_parameters() -> None:
 @pytest.mark.parametrize(
     ("rate", "seeds", "passes", "expected"), [(1.0, 3, 3, 0.0), (0.9, 3, 3, 1 - 0.9**3), (0.5, 3, 2, 0.5)]
 )
-def test_false_alarms_are_too_few_passes_by_chance(rate: float, seeds: int, passes: int, expected: float) -> None:
+def test_a_false_alarm_is_the_chance_of_too_few_passes(rate: float, seeds: int, passes: int, expected: float) -> None:
     assert plant_faults.false_red(rate, seeds, passes) == pytest.approx(expected)
 
 
@@ -64,6 +64,6 @@ def test_the_page_shows_what_is_recorded() -> None:
     assert block.strip().splitlines() == plant_faults.lines_of_page()
 
 
-def test_quick_gates_expect_their_seeds_and_passes_in_writing() -> None:
+def test_quick_gates_state_their_seeds_and_passes_explicitly() -> None:
     gates = gates_of(load_experiments(sorted((ROOT / "configs" / "regression").glob("*.yaml"))), None, control=False)
     assert all(gate.expect.seeds and gate.expect.passes for gate in gates)

@@ -56,7 +56,7 @@ def test_a_gate_holds_if_the_lower_end_of_the_interval_reaches_it(wording) -> No
     assert results.row("a.yaml", with_bad_ones) == wording("20.0")
 
 
-def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_experiment(
+def test_the_latest_record_of_a_seed_is_used_and_the_table_has_a_row_per_experiment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     lines = [record(0, 50.0), record(0, 100.0), record(1, 100.0), record(0, 95.0, spec="b.yaml", commit="c2")]
@@ -100,12 +100,12 @@ def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch:
     assert wording("-0.031") in (tmp_path / "page.md").read_text().splitlines()
 
 
-def test_what_is_expected_between_minus_one_and_one_keeps_two_digits(wording) -> None:
+def test_targets_between_minus_one_and_one_keep_two_digits(wording) -> None:
     small = [record(seed, 0.412, expected=0.3) for seed in range(2)]
     assert results.row("a.yaml", small) == wording("0.3", "1,000", "0.41")
 
 
-def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_they_changed(
+def test_a_seed_is_trained_once_and_again_only_if_its_spec_or_code_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = tmp_path / "small.yaml"
@@ -148,7 +148,7 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
     assert results.recorded(spec, results.key_of(spec)) == []
 
 
-def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
+def test_the_row_of_a_pair_shows_both_sides_and_the_probability_that_ours_is_higher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
@@ -202,7 +202,7 @@ def test_pairs_that_are_not_measured_and_algorithms_that_only_rlrun_has_are_in_t
     )
 
 
-def test_a_published_figure_is_next_to_what_its_spec_reached_with_whether_intervals_overlap(
+def test_a_published_figure_is_shown_with_our_result_and_whether_the_intervals_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Student's t with 9 degrees of freedom is 2.262 at 97.5%: the mean of 10 seeds is 100 [92.85, 107.15]."""
@@ -222,14 +222,14 @@ def test_a_published_figure_is_next_to_what_its_spec_reached_with_whether_interv
     assert cells({**figure, "seeds": 1}, 50.0)[5:] == ["100", "Ant-v5", "1†", "50 [50, 50]"]
 
 
-def test_published_figures_are_of_shipped_specs_and_their_budgets() -> None:
+def test_published_figures_refer_to_shipped_specs_with_the_same_budget_and_env() -> None:
     for figure in results.yaml.safe_load(results.PUBLISHED.read_text()):
         (entry,) = results.yaml.safe_load((results.ROOT / figure["spec"]).read_text()).values()
         assert entry["stop"] == {"env_steps": figure["env_steps"]}
         assert entry["env"].partition("-")[0] == figure["env"].partition("-")[0]
 
 
-def test_records_of_a_pair_stand_where_a_seed_has_the_same_weights_under_other_code() -> None:
+def test_records_of_a_pair_remain_valid_if_new_code_gives_a_seed_the_same_weights() -> None:
     def ours(seed: int, weights: str, code: str, settings: str = "s") -> dict[str, Any]:
         return {"seed": seed, "value": 500.0, "weights": weights, "settings": settings, "code": code}
 

@@ -40,7 +40,7 @@ def test_a_page_names_all_job_scripts_and_no_others(page: str) -> None:
     assert named == {path.name for path in RECIPES}
 
 
-def test_a_lab_that_cannot_start_or_does_not_exist_says_so(
+def test_starting_an_impossible_lab_or_querying_a_missing_one_fails_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["slurm_lab", "status", str(tmp_path)])
@@ -55,7 +55,7 @@ def test_a_lab_that_cannot_start_or_does_not_exist_says_so(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_waiting_for_nodes_that_never_come_ends_with_their_number() -> None:
+def test_waiting_for_nodes_that_never_join_fails_with_the_number_of_nodes() -> None:
     words = [sys.executable, FOLDER / "wait_for_nodes.py", "127.0.0.1:9", "2", "0"]
     ended = subprocess.run(words, capture_output=True, text=True)
     assert (ended.returncode, "0 of 2" in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)

@@ -9,7 +9,7 @@ from rlrun.toys.bandits import LinearBandit, WheelBandit
 from tests.rounding import rounding_error
 
 
-def test_regret_is_what_the_best_arms_would_have_brought_more() -> None:
+def test_regret_is_the_extra_reward_of_the_best_arms() -> None:
     env = LinearBandit(arms=3, features=2, noise=0.0, pulls=4)
     env.reset(seed=5)
     regrets, info = [], {}
@@ -40,7 +40,7 @@ def test_arms_with_features_of_their_own_share_coefficients() -> None:
     assert env.step(2)[1] == pytest.approx(features[2] @ env._coefficients[0], abs=rounding_error(3))
 
 
-def test_a_problem_stays_over_episodes_where_it_is_named_and_is_drawn_anew_otherwise() -> None:
+def test_a_numbered_problem_is_the_same_in_every_episode_and_otherwise_a_new_one_is_drawn() -> None:
     for problem, stays in ((7, True), (None, False)):
         env = LinearBandit(problem=problem)
         env.reset(seed=0)
@@ -60,7 +60,7 @@ def test_coefficients_change_after_so_many_pulls() -> None:
     assert same == [True, True, False, True, True, False, True]
 
 
-def test_the_best_arm_of_the_wheel_is_the_first_near_the_middle_and_that_of_the_quadrant_near_the_rim() -> None:
+def test_the_best_arm_of_the_wheel_is_0_inside_delta_and_the_quadrants_arm_outside() -> None:
     env = WheelBandit(delta=0.5, pulls=100)
     context, _ = env.reset(seed=0)
     quadrants = {(True, True): 1, (True, False): 2, (False, True): 3, (False, False): 4}
@@ -75,7 +75,7 @@ def test_the_best_arm_of_the_wheel_is_the_first_near_the_middle_and_that_of_the_
     assert best_arms == {0, 1, 2, 3, 4}
 
 
-def test_the_wheel_is_of_uniform_points_of_the_disc() -> None:
+def test_contexts_of_the_wheel_are_uniform_on_the_disc() -> None:
     env = WheelBandit(delta=0.5)
     env.reset(seed=1)
     contexts = np.stack([env._next_context() for _ in range(4000)])

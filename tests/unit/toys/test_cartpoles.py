@@ -59,7 +59,7 @@ def test_every_pole_is_gymnasiums_cartpole_until_it_falls(seed: int) -> None:
     assert steps == 500
 
 
-def test_another_pole_takes_the_place_of_one_that_fell_a_step_later_as_the_next_reset() -> None:
+def test_a_fallen_pole_is_replaced_one_step_later_in_the_state_of_the_next_reset() -> None:
     world = CartPoles(2, reborn=True, max_steps=60)
     later = iter(cartpoles_begun_as_resets_of_one(5, 40)[2:])
     shown, deaths, births, fallen = world.reset(5), 0, 0, set()
@@ -82,7 +82,7 @@ def test_another_pole_takes_the_place_of_one_that_fell_a_step_later_as_the_next_
 
 
 @pytest.mark.parametrize("reborn", [False, True])
-def test_the_arrays_of_many_worlds_show_what_the_dicts_of_each_show(reborn: bool) -> None:
+def test_many_worlds_as_arrays_match_single_worlds_as_dicts(reborn: bool) -> None:
     num_worlds, num_agents, generator = 5, 3, np.random.default_rng(0)
     arrays = CartPoleArrays(num_worlds, num_agents, reborn=reborn, max_steps=40)
     dicts = [CartPoles(num_agents, reborn=reborn, max_steps=40) for _ in range(num_worlds)]

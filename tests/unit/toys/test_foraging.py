@@ -64,13 +64,13 @@ def play(world: Foraging, seed: int, *, greedy: bool) -> dict[str, float]:
     growth=st.integers(1, 12),
     greedy=st.booleans(),
 )
-def test_births_are_deaths_and_living_and_returns_are_meals_and_children(
+def test_births_equal_deaths_plus_living_and_returns_equal_rewards_for_meals_and_children(
     seed: int, size: int, hunters: int, growth: int, greedy: bool
 ) -> None:
     play(Foraging(size=size, hunters=hunters, food=8, growth=growth, max_steps=60), seed, greedy=greedy)
 
 
-def test_a_greedy_forager_gets_three_times_what_a_random_one_gets_while_many_are_born_and_die() -> None:
+def test_a_greedy_forager_gets_three_times_the_return_of_a_random_one_and_many_die() -> None:
     world = Foraging()
     random = [value for seed in range(10) for value in play(world, seed, greedy=False).values()]
     greedy = [value for seed in range(3) for value in play(world, seed, greedy=True).values()]
@@ -78,7 +78,7 @@ def test_a_greedy_forager_gets_three_times_what_a_random_one_gets_while_many_are
     assert world.deaths[FORAGER] > 50
 
 
-def test_who_lives_changes_every_few_steps_and_births_are_deaths_and_living_at_each_of_them() -> None:
+def test_the_living_agents_change_often_and_births_always_equal_deaths_plus_living() -> None:
     world, forager = Foraging(), GreedyForager(0)
     shown, changes, steps, ended = dict(world.reset(0)), 0, 0, False
     while not ended:
@@ -134,7 +134,7 @@ def test_a_lonely_forager_without_food_starves_after_its_first_energy_is_spent()
     assert ends[-1].infos == {"forager_0": {"age": 8, "meals": 0, "children": 0}}
 
 
-def test_a_hunter_s_meal_is_a_forager_s_death_which_ends_the_world_if_it_was_the_last() -> None:
+def test_a_hunters_meal_kills_a_forager_and_the_death_of_the_last_one_ends_the_world() -> None:
     world = Foraging(size=2, foragers=1, hunters=1, food=0, growth=0, birth_reward=0.0)
     seen: Any = world.reset(3)
     rows, columns, is_hunter, energy = seen["hunter_0"]["entities"][0]
@@ -161,7 +161,7 @@ def test_a_picture_shows_hunters_before_foragers_before_food() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_more_agents_live_or_have_just_died_than_there_is_room_for(seed: int) -> None:
+def test_living_and_just_deceased_agents_never_exceed_the_maximum(seed: int) -> None:
     world, forager = Foraging(growth=12, max_foragers=9, max_steps=80), GreedyForager(seed)
     shown, at_most = dict(world.reset(seed)), 0
     while True:
@@ -173,7 +173,7 @@ def test_no_more_agents_live_or_have_just_died_than_there_is_room_for(seed: int)
     assert at_most == 9
 
 
-def test_two_policies_have_a_slot_for_whoever_is_born() -> None:
+def test_two_policies_have_enough_slots_for_all_newborn_agents() -> None:
     config = EnvConfig(world="rlrun.toys:Foraging", kwargs={"hunters": 2, "growth": 12, "food": 200, "max_steps": 50})
     mapping = PolicyMapping(["prey", "hunters"], {"hunter_*": "hunters", "*": "prey"})
     worlds = make_vector_world(config, 2, EpisodeSeeds(0, 0), mapping, {})

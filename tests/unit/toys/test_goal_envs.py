@@ -15,7 +15,7 @@ from tests.rounding import rounding_error
 
 
 @pytest.mark.parametrize("make", [BitFlip, Reach])
-def test_they_are_gymnasium_envs_whose_rewards_are_functions_of_goals(make):
+def test_goal_envs_follow_the_gymnasium_api_and_compute_rewards_from_goals(make):
     env = make()
     check_env(env, skip_render_check=True)
     goals = GoalEnv(EnvConfig(id=f"rlrun.toys:{make.__name__}"))
@@ -67,7 +67,7 @@ class Broken(BitFlip):
 GOALS = np.zeros((3, 20), np.float32), np.ones((3, 20), np.float32)
 
 
-def test_goal_functions_that_are_not_of_single_rows_are_told_and_those_that_raise_show_why(wording):
+def test_goal_functions_that_mix_rows_are_rejected_and_their_exceptions_are_shown(wording):
     with wording.raised(UsageError, "compute_reward"):
         GoalEnv(EnvConfig(id=f"{__name__}:Together")).rewards(*GOALS)
     with pytest.raises(EnvError, match="no such goal"):
@@ -109,13 +109,13 @@ def test_an_episode_ends_at_the_goal_and_is_cut_off_at_its_length() -> None:
     assert found == [(False, False)] * 29 + [(False, True)]
 
 
-def test_no_step_is_longer_than_the_largest_and_nothing_shows_the_goal() -> None:
+def test_steps_are_clipped_to_the_maximum_speed_and_observations_do_not_reveal_the_goal() -> None:
     env = PointGoals()
     shown = [[env.reset(seed=seed)[0], env.step(np.array([9.0, -9.0]))[0]] for seed in (1, 2)]
     np.testing.assert_allclose(shown, [[[0, 0], [SPEED, -SPEED]]] * 2, atol=rounding_error(1))
 
 
-def test_the_goal_of_a_task_is_that_of_an_episode_with_its_seed_and_overrides_it() -> None:
+def test_a_task_has_the_goal_of_its_seed_and_overrides_the_goal_of_the_episode() -> None:
     env = PointGoals()
     options = goal(7)["reset_options"]
     np.testing.assert_allclose(options["goal"], goal_of(env, 7), atol=1e-6)

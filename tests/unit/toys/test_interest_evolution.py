@@ -6,7 +6,7 @@ import pytest
 from rlrun.toys.interest_evolution import InterestEvolution, clicked_slate, exact_slate, topic_qualities
 
 
-def test_clicks_follow_the_logits_of_interests_and_no_click() -> None:
+def test_click_probabilities_follow_the_logits_of_interests_and_of_no_click() -> None:
     env = InterestEvolution(num_candidates=3, slate_size=2, num_topics=3)
     env.reset(seed=0)
     clicks = np.zeros(3)
@@ -18,7 +18,7 @@ def test_clicks_follow_the_logits_of_interests_and_no_click() -> None:
     np.testing.assert_allclose(clicks / 3000, np.array([2.0, 0.5, 1.0]) / 3.5, atol=0.03)
 
 
-def test_a_document_that_is_shown_twice_counts_once() -> None:
+def test_a_document_shown_twice_is_not_clicked_twice() -> None:
     env = InterestEvolution(num_candidates=3)
     env.reset(seed=0)
     assert all(env.step(np.array([1, 1]))[0]["clicked"] != 1 for _ in range(50))
@@ -47,7 +47,7 @@ def test_an_interest_moves_towards_one_with_a_probability_that_grows_with_it() -
     assert np.mean(np.array(moved) > 0.5) == pytest.approx(0.75, abs=0.03)
 
 
-def test_the_policies_choose_by_clicks_alone_or_by_quality_too() -> None:
+def test_one_scripted_policy_ranks_by_clicks_and_the_other_also_by_quality() -> None:
     topics = np.array([0, 19, 10])
     user = np.zeros(21, np.float32)
     user[[0, 10, 19]] = 0.9, 0.8, 0.5

@@ -50,7 +50,7 @@ def episode_return(env: gymnasium.Env[Any, Any], policy: Policy, seed: int = 0) 
     return total
 
 
-def test_a_cue_is_paid_for_who_remembers_it_and_at_the_last_action_only() -> None:
+def test_only_the_last_action_is_rewarded_and_only_if_it_matches_the_cue() -> None:
     def remembering(cue: list[float], seen: Any) -> int:
         cue += [seen[0]] if seen[0] else []
         return int(cue[-1] == 1)
@@ -87,11 +87,11 @@ def test_constant_reward_only_truncates() -> None:
     assert [env.step(0)[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
 
 
-def test_two_step_credit_pays_nothing_for_the_other_first_action() -> None:
+def test_two_step_credit_pays_nothing_after_the_wrong_first_action() -> None:
     assert episode_return(TwoStepCredit(), lambda seen: int(seen[0] == 1)) == 0.0
 
 
-def test_observation_reward_pays_what_it_shows() -> None:
+def test_the_reward_of_observation_reward_is_its_observation() -> None:
     env, shown = ObservationReward(), []
     for seed in range(40):
         shown.append(env.reset(seed=seed)[0][0])
@@ -107,7 +107,7 @@ def test_observation_reward_pays_what_it_shows() -> None:
         (NestedTuple(), 10 / 3),
     ],
 )
-def test_a_random_policy_gets_what_is_said(env: gymnasium.Env[Any, Any], expected: float) -> None:
+def test_a_random_policy_gets_the_documented_return(env: gymnasium.Env[Any, Any], expected: float) -> None:
     env.action_space.seed(0)
     returns = [episode_return(env, lambda _: env.action_space.sample(), seed) for seed in range(400)]
     assert np.mean(returns) == pytest.approx(expected, abs=4 * float(np.std(returns)) / 20)
@@ -149,12 +149,12 @@ def riccati() -> tuple[list[np.ndarray], np.ndarray]:
     return gains[::-1], p
 
 
-def test_the_best_cost_is_what_the_riccati_equation_says() -> None:
+def test_the_best_cost_matches_the_riccati_equation() -> None:
     _, p = riccati()
     assert np.trace(p) / 3 == pytest.approx(BEST_COST, abs=5e-4)  # E[x x^T] = I / 3
 
 
-def test_an_episode_under_the_best_gains_costs_what_they_promise() -> None:
+def test_an_episode_with_the_optimal_gains_has_the_cost_predicted_by_riccati() -> None:
     gains, p = riccati()
     env = DoubleIntegrator()
     for seed in range(5):
@@ -170,7 +170,7 @@ def test_an_episode_under_the_best_gains_costs_what_they_promise() -> None:
 
 
 @pytest.mark.parametrize("delay", [0, 1, 4])
-def test_what_was_shown_some_steps_before_is_to_be_repeated(delay: int) -> None:
+def test_repeating_the_delayed_observation_is_rewarded(delay: int) -> None:
     env = RepeatAfterMe(delay, episode_len=20)
     for is_right in (True, False):
         shown, rewards, done = [env.reset(seed=3)[0]], [], False
@@ -183,7 +183,7 @@ def test_what_was_shown_some_steps_before_is_to_be_repeated(delay: int) -> None:
         assert 3 < sum(shown) < 18
 
 
-def test_an_episode_shows_nothing_of_the_one_before() -> None:
+def test_an_episode_does_not_depend_on_the_previous_one() -> None:
     env = RepeatAfterMe(1, episode_len=3)
     first = [env.reset(seed=1)[0], *(env.step(0)[0] for _ in range(3))]
     env.reset(seed=2)

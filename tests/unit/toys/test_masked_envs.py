@@ -80,7 +80,7 @@ def test_the_console_pays_a_third_each_for_lever_lamp_and_knob() -> None:
     assert world.step(wrong)[1] == 0
 
 
-def test_the_console_refuses_what_its_mask_forbids() -> None:
+def test_the_console_rejects_actions_that_its_mask_forbids() -> None:
     world = MaskedConsole()
     seen, _ = world.reset(seed=0)
     while seen["action_mask"][:3].all():

@@ -27,12 +27,12 @@ def paid(game: MatrixGame, first: int, second: int) -> tuple[float, float]:
         (MatrixGame("additive_fit"), [[0, 1], [1, 8]]),
     ],
 )
-def test_agents_of_a_common_table_are_paid_the_same(game: MatrixGame, table: list[list[float]]) -> None:
+def test_agents_with_a_common_payoff_table_get_equal_rewards(game: MatrixGame, table: list[list[float]]) -> None:
     for first, second in itertools.product(range(len(table)), repeat=2):
         assert paid(game, first, second) == (table[first][second], table[first][second])
 
 
-def test_to_confess_is_better_whatever_the_other_does_and_worse_for_both() -> None:
+def test_confessing_is_a_dominant_strategy_and_mutual_confession_is_worse_for_both() -> None:
     game = MatrixGame("prisoners_dilemma")
     assert [paid(game, *actions) for actions in itertools.product((0, 1), repeat=2)] == [
         (-1.0, -1.0),
@@ -42,7 +42,7 @@ def test_to_confess_is_better_whatever_the_other_does_and_worse_for_both() -> No
     ]
 
 
-def test_what_one_wins_at_matching_pennies_the_other_loses() -> None:
+def test_matching_pennies_is_a_zero_sum_game() -> None:
     game = MatrixGame("matching_pennies")
     assert [paid(game, *actions) for actions in itertools.product((0, 1), repeat=2)] == [
         (1.0, -1.0),
@@ -89,6 +89,6 @@ def test_the_first_agent_s_first_action_chooses_the_table_of_the_two_step_game(
         assert step.terminateds == {"agent_0": True, "agent_1": True}
 
 
-def test_a_game_that_does_not_exist_is_refused_with_those_that_do() -> None:
+def test_the_error_for_an_unknown_game_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="climbing, matching_pennies, penalty"):
         MatrixGame("chicken")

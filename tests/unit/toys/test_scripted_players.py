@@ -46,7 +46,7 @@ def connect_four(pieces: list[str]) -> dict[str, Any]:
     return shown(pieces, falls=True)
 
 
-def test_minimax_draws_tic_tac_toe_with_itself_and_never_loses_by_whatever_way_it_chooses() -> None:
+def test_minimax_draws_tic_tac_toe_against_itself_and_never_loses_to_a_random_player() -> None:
     world = TicTacToe()
     assert points(world, Minimax(0), Minimax(1), 10) == [0.0] * 20
     results = points(world, Minimax(0), RandomLegal(0), 100)
@@ -86,7 +86,7 @@ def has_won(board: list[int], player: int) -> bool:
     return any(all(board[int(cell)] == player for cell in line) for line in LINES)
 
 
-def test_a_move_of_minimax_is_worth_as_much_as_the_best_one_of_a_search_of_everything() -> None:
+def test_a_move_of_minimax_is_as_good_as_the_best_move_of_an_exhaustive_search() -> None:
     generator = np.random.default_rng(0)
     looked_at = 0
     while looked_at < 20:
@@ -103,13 +103,13 @@ def test_a_move_of_minimax_is_worth_as_much_as_the_best_one_of_a_search_of_every
         looked_at += 1
 
 
-def test_alpha_beta_to_the_end_is_worth_what_the_memory_of_all_positions_says() -> None:
+def test_alpha_beta_to_full_depth_chooses_the_same_moves_as_memoized_minimax() -> None:
     for rows in (["ox.", ".x.", "o.."], ["x..", ".o.", "..x"], ["oxo", "x..", ".x."]):
         exact = {Minimax(seed)(shown(rows)) for seed in range(30)}
         assert {Minimax(seed, depth=9)(shown(rows)) for seed in range(30)} == exact
 
 
-def test_minimax_of_one_move_wins_hex_if_it_can_and_of_three_it_beats_one_ply() -> None:
+def test_minimax_of_depth_1_wins_hex_if_it_can_and_by_default_beats_a_one_ply_player() -> None:
     world = Hex(4)
     almost = shown([".o..", ".ox.", ".o.x", "...x"])
     assert Minimax(0, depth=1)(almost) in (12, 13)
@@ -166,7 +166,7 @@ def test_players_of_board_games_refuse_other_observations(observation: Any, said
         OnePly(0)(observation)
 
 
-def test_a_player_that_looks_nowhere_is_refused(wording) -> None:
+def test_a_player_with_an_invalid_depth_or_without_simulations_is_rejected(wording) -> None:
     with wording.raised(ValueError, "-1"):
         Minimax(0, depth=-1)
     with wording.raised(ValueError):

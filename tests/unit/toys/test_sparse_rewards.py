@@ -9,7 +9,7 @@ from rlrun.toys.sparse_rewards import SparseCartPole, SparseMountainCar
 from tests.rounding import rounding_error
 
 
-def test_it_moves_as_mountain_car_does_and_pays_at_the_goal_alone() -> None:
+def test_sparse_mountain_car_moves_like_mountain_car_and_rewards_only_the_goal() -> None:
     sparse, known = SparseMountainCar(), gymnasium.make("MountainCar-v0")
     observation = sparse.reset(seed=4)[0]
     np.testing.assert_array_equal(observation, known.reset(seed=4)[0])
@@ -33,12 +33,12 @@ def test_an_episode_is_cut_off_after_200_steps() -> None:
     assert not any(reward or terminated for _, reward, terminated, _, _ in steps)
 
 
-def test_a_policy_of_one_can_be_judged_in_the_other() -> None:
+def test_sparse_mountain_car_has_the_same_spaces_as_mountain_car() -> None:
     path = "rlrun.toys:SparseMountainCar"
     check_same_spaces("env", spaces_of(EnvConfig(id="MountainCar-v0")), spaces_of(EnvConfig(id=path)))
 
 
-def test_the_pole_moves_as_gymnasiums_and_pays_its_steps_at_the_end() -> None:
+def test_sparse_cartpole_moves_like_cartpole_and_pays_for_its_steps_at_the_end() -> None:
     mine, plain = SparseCartPole(), gymnasium.make("CartPole-v1")
     scales = np.array([2.4, 3.0, 0.2095, 3.0])
     generator = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def test_the_pole_moves_as_gymnasiums_and_pays_its_steps_at_the_end() -> None:
     assert [short.step(1)[1:4] for _ in range(4)] == [(0.0, False, False)] * 3 + [(4.0, False, True)]
 
 
-def test_a_state_that_is_set_goes_on_as_it_did_and_one_of_an_observation_counts_anew() -> None:
+def test_a_restored_state_continues_identically_and_a_state_from_an_observation_restarts_the_count() -> None:
     env, other = SparseCartPole(steps=9), SparseCartPole(steps=9)
     env.reset(seed=0)
     for action in (1, 0, 1, 0, 1):

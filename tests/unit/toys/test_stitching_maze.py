@@ -31,7 +31,7 @@ def test_no_recorded_episode_that_passes_the_crossing_reaches_the_goal() -> None
     assert counts[2] > 30  # the data shows that the maze continues there
 
 
-def test_recorded_episodes_are_those_of_the_env() -> None:
+def test_recorded_episodes_can_be_replayed_in_the_env() -> None:
     for episode in recorded_episodes(20, seed=1):
         env = StitchingMaze()
         env.reset(seed=0)

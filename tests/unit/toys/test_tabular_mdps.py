@@ -36,7 +36,7 @@ def test_the_seed_of_the_mapping_decides_which_action_goes_right() -> None:
     np.testing.assert_array_equal(DeepSea(10, 3)._right, DeepSea(10, 3)._right)
 
 
-def test_the_diver_is_seen_in_its_cell_and_nowhere_behind_the_last_step() -> None:
+def test_the_diver_is_shown_in_its_row_and_nowhere_after_the_last_step() -> None:
     env = DeepSea(3)
     shown = [env.reset(seed=0)[0], *(env.step(0)[0] for _ in range(3))]
     assert [grid.sum() for grid in shown] == [1.0, 1.0, 1.0, 0.0]
@@ -59,7 +59,7 @@ def test_a_calm_cell_costs_less() -> None:
     assert env.step(1)[-1] == {"cost": 0.2}
 
 
-def test_a_task_is_one_mdp_and_another_task_another_one() -> None:
+def test_each_task_is_a_fixed_mdp_and_different_tasks_differ() -> None:
     env = RandomMDP()
     options = [random_mdp(seed)["reset_options"] for seed in (1, 1, 2)]
     found = []
@@ -69,7 +69,7 @@ def test_a_task_is_one_mdp_and_another_task_another_one() -> None:
     assert found[0] == found[1] != found[2]
 
 
-def test_the_best_return_is_that_of_the_best_of_all_plans_of_two_steps() -> None:
+def test_the_best_return_is_the_maximum_over_all_two_step_plans() -> None:
     env = RandomMDP(num_states=2, num_actions=2, episode_len=2)
     env.reset(seed=0, options={"mdp": 4})
     rewards, moves = env._rewards, np.diff(env._cumulated, prepend=0.0)

@@ -38,13 +38,13 @@ def returns(env: gymnasium.Env[Any, Any], policy: Policy, episodes: int = 1) -> 
         (ForcedMoves(), lambda seen: int(not seen[ACTION_MASK][0]), lambda _: 1, (45.0, 40.0)),
     ],
 )
-def test_the_best_policy_and_the_mistaken_one_get_what_the_docstring_says(
+def test_the_best_and_the_mistaken_policy_get_the_documented_returns(
     env: gymnasium.Env[Any, Any], best: Policy, mistaken: Policy, pays: tuple[float, float]
 ) -> None:
     assert [*returns(env, best), *returns(env, mistaken)] == [(pays[0], True), (pays[1], True)]
 
 
-def test_studies_pay_after_the_end_of_a_short_episode_only_and_from_a_discount_of_the_root_of_a_third_on() -> None:
+def test_studying_pays_only_beyond_a_short_episode_and_with_a_high_discount_factor() -> None:
     work, study = [*returns(Apprenticeship(), lambda _: 0)], [*returns(Apprenticeship(), lambda n: int(n < 2))]
     assert work == study == [(3.0, True)]  # undiscounted; discounted, the early reward is worth more
     for gamma, is_better in ((0.7, True), (0.7**2, False)):
@@ -69,7 +69,7 @@ def test_a_forbidden_move_is_refused(wording) -> None:
         env.step(0)
 
 
-def test_the_cadence_begins_anew_with_each_episode_of_1_to_20_steps() -> None:
+def test_the_cadence_restarts_with_each_episode_of_1_to_20_steps() -> None:
     env, lengths = Cadence(), []
     for seed in range(300):
         env.reset(seed=seed)
@@ -85,14 +85,14 @@ def test_the_cadence_begins_anew_with_each_episode_of_1_to_20_steps() -> None:
     assert (min(lengths), max(lengths)) == (1, 20)
 
 
-def test_a_clock_that_is_not_cleared_is_right_half_of_the_time() -> None:
+def test_a_clock_that_is_not_reset_between_episodes_is_right_half_of_the_time() -> None:
     clock = cycle([1, 0])
     found = [total for total, _ in returns(Cadence(), lambda _: next(clock), 400)]
     assert set(np.round(found, 9)) == {0.0, 1.0}
     assert np.mean(found) == pytest.approx(0.5, abs=0.1)
 
 
-def test_signs_far_from_zero_are_told_by_comparing_with_1000() -> None:
+def test_distant_signs_are_solved_by_comparing_the_observation_with_1000() -> None:
     assert [*returns(DistantSigns(), lambda seen: int(seen[0] > 1000), 3)] == [(10.0, False)] * 3
     assert next(returns(DistantSigns(prize=0.02), lambda seen: int(seen[0] > 1000)))[0] == pytest.approx(0.2)
     assert next(returns(DistantSigns(), lambda seen: int(seen[0] < 1000)))[0] == 0.0

@@ -73,7 +73,7 @@ def test_slots_with_equal_seeds_start_equal_episodes_now_and_later() -> None:
     assert not torch.equal(second[0], first[0])
 
 
-def test_a_reset_by_mask_leaves_other_slots_as_they_are() -> None:
+def test_a_reset_by_mask_does_not_change_other_slots() -> None:
     env = tensor_cartpole(2, CPU)
     before = started(env)
     after = env.reset(mask=torch.tensor([False, True]))

@@ -53,7 +53,7 @@ def actions(world: Tribes, generator: np.random.Generator | None, strikes: bool 
 
 @given(st.integers(0, 2**31))
 @settings(max_examples=10)
-def test_a_world_is_a_function_of_its_seed_and_actions_whatever_world_is_next_to_it(seed: int) -> None:
+def test_a_world_depends_only_on_its_seed_and_actions_and_not_on_other_worlds_in_the_batch(seed: int) -> None:
     alone, second = Tribes(1, 6, 16), Tribes(2, 6, 16)
     one, two = alone.reset([0], [seed]), second.reset([0, 1], [seed + 1, seed])
     generator = np.random.default_rng(seed)
@@ -69,7 +69,7 @@ def test_a_world_is_a_function_of_its_seed_and_actions_whatever_world_is_next_to
         assert np.array_equal(of_both(one, "rewards")[:, 0], of_both(two, "rewards")[:, 1])
 
 
-def test_a_reset_brings_back_the_same_map_with_all_its_food() -> None:
+def test_a_reset_restores_the_map_and_all_its_food() -> None:
     world, fresh = Tribes(1, **SMALL), Tribes(1, **SMALL)
     world.reset([0], [3])
     for _ in range(REGROWTH_STEPS // 2):
@@ -95,7 +95,7 @@ def test_agents_without_food_and_water_die_when_health_has_run_out() -> None:
     assert (lives[lacks_all] == MOST // NEED + MOST // (2 * WANT) - 1).all()
 
 
-def test_rewards_are_what_was_eaten_and_drunk_in_meals() -> None:
+def test_rewards_are_the_food_and_water_gained_measured_in_meals() -> None:
     world, generator = Tribes(2, **SMALL), np.random.default_rng(1)
     shown = world.reset([0, 1], [0, 1])
     gains = 0
@@ -136,7 +136,7 @@ def test_strikes_wound_enemies_within_reach_and_no_others() -> None:
     assert total > 50
 
 
-def test_who_is_struck_dead_leaves_food_and_water_to_the_striker() -> None:
+def test_an_agent_that_kills_another_gains_its_food_and_water() -> None:
     world, generator = Tribes(1, num_agents=60, size=24), np.random.default_rng(3)
     shown = world.reset([0], [6])
     looted = 0.0
@@ -205,7 +205,7 @@ def test_an_agent_is_shown_its_nearest_living_agents_by_distance() -> None:
         assert not entities[mask == 0].any()
 
 
-def test_the_end_of_the_world_truncates_all_who_live() -> None:
+def test_the_end_of_the_world_truncates_all_living_agents() -> None:
     world = Tribes(1, **SMALL, max_steps=10)
     world.reset([0], [0])
     for _ in range(9):
@@ -227,7 +227,7 @@ def test_a_map_has_the_planned_shares_of_water_and_stone_and_shores_are_next_to_
         assert WATER in around
 
 
-def test_the_scripted_forager_lives_far_longer_than_random_agents() -> None:
+def test_the_scripted_forager_gains_far_more_than_random_agents() -> None:
     gains = []
     for foragers in (True, False):
         world, player, generator = Tribes(1, **SMALL, max_steps=150), TribeForager(0), np.random.default_rng(0)

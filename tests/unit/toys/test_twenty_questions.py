@@ -36,7 +36,7 @@ def of_item(item: str, *, pays_chance: bool = False) -> TwentyQuestions:
     return env
 
 
-def test_a_dialogue_of_questions_and_a_right_guess_is_rewarded_by_one_less_the_costs(wording) -> None:
+def test_a_right_guess_pays_one_and_each_question_costs(wording) -> None:
     env = of_item("owl")
     said = [*question("alive"), *question("furry"), IT, IS, VOCABULARY.index("owl"), END]
     steps = [env.step(token) for token in said]
@@ -48,7 +48,7 @@ def test_a_dialogue_of_questions_and_a_right_guess_is_rewarded_by_one_less_the_c
     assert env.render() == wording()
 
 
-def test_a_guess_pays_the_chance_that_it_is_right_by_the_answers_whether_or_not_it_is() -> None:
+def test_with_pays_chance_a_guess_pays_its_probability_given_the_answers_even_if_it_is_wrong() -> None:
     asked = [*question("alive"), *question("big")]  # alive and small: dog, cat, owl, eagle, trout
 
     def paid(item: str, guess: str) -> float:
@@ -60,7 +60,7 @@ def test_a_guess_pays_the_chance_that_it_is_right_by_the_answers_whether_or_not_
     assert paid("cow", "cow") == 1 / 3
 
 
-def test_the_grammar_allows_a_question_or_a_guess_and_after_the_last_question_a_guess_alone(wording) -> None:
+def test_the_grammar_allows_only_a_guess_after_the_last_question(wording) -> None:
     env = TwentyQuestions(max_questions=1)
     observation, _ = env.reset(seed=0)
     assert observation["token"] == START
@@ -77,7 +77,7 @@ def test_no_two_items_share_all_attributes() -> None:
     assert len(answers) == len(ITEMS) == 16
 
 
-def test_the_best_return_finds_each_item_with_four_questions_and_guesses_at_once_where_they_are_dear() -> None:
+def test_the_best_return_takes_four_questions_or_an_immediate_guess_if_questions_are_expensive() -> None:
     assert best_return() == pytest.approx(1 - 4 * 0.05)
     assert best_return(max_questions=4, question_cost=0.0) == pytest.approx(1.0)
     assert best_return(max_questions=3, question_cost=0.0) == pytest.approx(8 / 16)
@@ -99,7 +99,7 @@ def test_a_scripted_questioner_never_repeats_a_question_and_guesses_an_item_that
         assert before - FIRST_ITEM in fitting
 
 
-def test_a_dialogue_reads_as_text_from_any_of_its_tokens(wording) -> None:
+def test_any_part_of_a_dialogue_can_be_shown_as_text(wording) -> None:
     assert as_text([START]) == ""
     assert as_text([START, *question("real"), YES, IT]) == wording()
     assert as_text(question("real")) == "is it real?"

@@ -20,7 +20,7 @@ SMALL = {
 NEAR = rounding_error(3 + 8 + 4 + 8)  # inputs of the layers of the actor and of the critic
 
 
-def test_its_workers_tell_what_the_critic_says_of_the_actions_taken_and_of_the_actors():
+def test_workers_record_critic_values_of_the_taken_and_the_actors_actions():
     with Training(PENDULUM, ApexDDPG(**SMALL), seed=1) as training:
         training.start()
         policy = training.running.trainee.learner.policy
@@ -51,7 +51,7 @@ def test_its_workers_tell_what_the_critic_says_of_the_actions_taken_and_of_the_a
         assert not {"values", "taken_values"} & prioritized.keys()
 
 
-def test_in_one_process_it_learns_a_minibatch_for_each_fragment_and_goes_on_bit_for_bit(tmp_path):
+def test_in_one_process_it_learns_at_the_set_rate_and_resumes_bit_for_bit(tmp_path):
     with Training(PENDULUM, ApexDDPG(**SMALL, asynchrony={"weights_age": 1}), seed=4) as training:
         training.step()
         training.save(tmp_path / "checkpoint")

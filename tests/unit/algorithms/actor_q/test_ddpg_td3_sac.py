@@ -88,7 +88,7 @@ def mean_of_valid(x, batch):
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
-def test_the_deterministic_critics_error_is_the_one_computed_by_hand(algorithm):
+def test_the_critic_loss_of_ddpg_and_td3_matches_a_calculation_by_hand(algorithm):
     learning = actor_q_training(algorithm)
     learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, target = networks(learner, seed=1)
@@ -107,7 +107,7 @@ def test_the_deterministic_critics_error_is_the_one_computed_by_hand(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
-def test_targets_are_the_least_of_the_critics_that_the_minibatch_draws(algorithm):
+def test_targets_are_the_minimum_over_the_drawn_critics(algorithm):
     learning = actor_q_training(algorithm, num_critics=5, num_target_critics=2)
     learner, batch = batch_with_an_invalid_row(learning)
     (drawn,) = np.unique(batch["drawn_critics"].reshape(-1, 5), axis=0)  # the same ones in all rows
@@ -128,7 +128,7 @@ def test_targets_are_the_least_of_the_critics_that_the_minibatch_draws(algorithm
     np.testing.assert_allclose(loss.priorities, np.abs(errors).mean(0), rtol=NEAR, atol=NEAR)
 
 
-def test_targets_of_choices_are_the_least_of_the_drawn_critics_for_each_choice():
+def test_discrete_targets_take_the_minimum_over_drawn_critics_per_action():
     learning = actor_q_training(SAC, "CartPole-v1", num_critics=5, num_target_critics=2)
     learner, batch = batch_with_an_invalid_row(learning)
     drawn = batch["drawn_critics"][0, 0] == 1
@@ -141,7 +141,7 @@ def test_targets_of_choices_are_the_least_of_the_drawn_critics_for_each_choice()
     np.testing.assert_allclose(found, expected, rtol=NEAR, atol=NEAR)
 
 
-def test_every_set_of_critics_is_drawn_and_all_count_where_their_number_is_not_set():
+def test_every_pair_of_critics_is_drawn_and_all_are_used_by_default():
     learner, _ = batch_with_an_invalid_row(actor_q_training(TD3, num_critics=4, num_target_critics=2))
     generator = np.random.default_rng(0)
     drawn = {tuple(learner.policy.draws(generator, 1, 1)["drawn_critics"].ravel()) for _ in range(100)}
@@ -158,7 +158,7 @@ def test_more_target_critics_than_critics_are_refused(wording):
 @pytest.mark.parametrize(
     ("objective", "reduced"), [("first", lambda values: values[0]), ("minimum", np.min), ("mean", np.mean)]
 )
-def test_the_actor_climbs_the_value_that_is_set(algorithm, objective, reduced):
+def test_the_actor_maximizes_the_value_chosen_by_actor_objective(algorithm, objective, reduced):
     learning = actor_q_training(algorithm, num_critics=3, actor_objective=objective)
     learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, _ = networks(learner, seed=2)
@@ -182,7 +182,7 @@ def test_20_updates_of_the_critics_per_env_step_make_one_update_of_actor_and_tem
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
-def test_the_deterministic_actor_climbs_the_first_critic(algorithm):
+def test_the_deterministic_actor_maximizes_the_first_critic(algorithm):
     learning = actor_q_training(algorithm)
     learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, _ = networks(learner, seed=1)
@@ -210,7 +210,7 @@ def by_hand(named, observations, noise):
     return np.tanh(drawn), densities.sum(-1)
 
 
-def test_sac_s_losses_over_continuous_actions_are_those_computed_by_hand():
+def test_sac_losses_with_continuous_actions_match_a_calculation_by_hand():
     learning = actor_q_training(SAC, target_entropy=0.25)
     learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, target = networks(learner, seed=2)
@@ -232,7 +232,7 @@ def test_sac_s_losses_over_continuous_actions_are_those_computed_by_hand():
     assert temperature.total.item() == pytest.approx(named["log_alpha"][0] * surplus, rel=NEAR)
 
 
-def test_sac_s_losses_over_choices_are_explicit_sums():
+def test_sac_losses_with_discrete_actions_match_explicit_sums():
     learning = actor_q_training(SAC, "CartPole-v1", target_entropy=0.25)
     learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, target = networks(learner, seed=2)
@@ -278,7 +278,7 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target_and_falls_w
     assert (table.named(learner.flat())["log_alpha"].item() > before) == rises
 
 
-def test_the_temperature_is_moved_by_the_entropy_that_the_actor_s_objective_has_seen():
+def test_the_temperature_loss_uses_the_entropy_of_the_actor_loss():
     learner, batch = batch_with_an_invalid_row(actor_q_training(SAC, target_entropy=0.5, initial_alpha=0.2))
     learner.step(SampleBatch(batch), scheduled=SCHEDULED)
     statistics = learner.take_statistics()
@@ -286,7 +286,7 @@ def test_the_temperature_is_moved_by_the_entropy_that_the_actor_s_objective_has_
     assert statistics["alpha/loss"] == pytest.approx(expected, rel=NEAR)
 
 
-def test_a_temperature_that_is_not_learned_stays_as_it_is():
+def test_a_fixed_temperature_does_not_change():
     learner, batch = batch_with_an_invalid_row(actor_q_training(SAC, learn_alpha=False, initial_alpha=0.2))
     for _ in range(3):
         learner.step(SampleBatch(batch), scheduled=SCHEDULED)
@@ -294,7 +294,7 @@ def test_a_temperature_that_is_not_learned_stays_as_it_is():
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
-def test_where_an_episode_has_ended_for_good_the_next_observation_does_not_count(algorithm):
+def test_after_a_termination_the_next_observation_is_ignored(algorithm):
     learning = actor_q_training(algorithm)
     learner, batch = batch_with_an_invalid_row(learning)
     outputs, *_ = networks(learner, seed=3)
@@ -314,7 +314,7 @@ def moved(learner, before, prefix):
     return any((named_before[name] != named_after[name]).any() for name in named_before if name.startswith(prefix))
 
 
-def test_td3_s_actor_moves_at_every_third_minibatch_if_so_delayed():
+def test_td3_updates_its_actor_every_policy_delay_minibatches():
     learner, batch = batch_with_an_invalid_row(actor_q_training(TD3, policy_delay=3))
     moves = []
     for _ in range(6):
@@ -327,7 +327,7 @@ def test_td3_s_actor_moves_at_every_third_minibatch_if_so_delayed():
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
-def test_each_learning_rate_moves_its_own_part(algorithm):
+def test_each_learning_rate_applies_only_to_its_own_parameters(algorithm):
     for rate, prefix in (("lr", "actor."), ("critic_lr", "critics."), ("alpha_lr", "log_alpha")):
         if rate not in algorithm.Config.model_fields:
             continue
@@ -377,7 +377,7 @@ def test_traced_and_eager_updates_agree(algorithm, env, changes):
     ],
     ids=["ddpg", "td3", "sac", "choices", "sde"],
 )
-def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
+def test_a_restored_run_continues_bit_for_bit(algorithm, env, changes, tmp_path):
     shared = {
         "learning_starts": 50,
         "minibatch_size": 16,
@@ -399,7 +399,7 @@ def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
-def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm, wording):
+def test_ddpg_and_td3_refuse_discrete_actions(algorithm, wording):
     with (
         actor_q_training(algorithm, "CartPole-v1") as learning,
         wording.raised(UsageError),
@@ -408,7 +408,7 @@ def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm, wordin
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_ppo_s_ratios_are_one_under_state_dependent_noise_until_something_is_learned(normalize):
+def test_ppo_ratios_are_one_with_state_dependent_noise_before_any_learning(normalize):
     shared = {
         "num_envs_per_worker": 4,
         "train_batch_size": 256,

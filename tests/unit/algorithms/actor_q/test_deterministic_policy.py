@@ -34,7 +34,7 @@ def policy_for(observation_space=NESTED, action_space=ASYMMETRIC, uniform_steps=
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "silu"])
-def test_the_acting_side_equals_the_torch_actor(activation):
+def test_the_numpy_actor_equals_the_torch_actor(activation):
     policy = policy_for(activation=activation)
     observations = samples(NESTED, 50)
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
@@ -58,7 +58,7 @@ def test_actors_of_images_act_in_torch_and_equal_their_module():
     )
 
 
-def test_own_actions_are_rescaled_to_bounds_that_are_not_symmetric_and_differ():
+def test_actions_are_rescaled_to_asymmetric_bounds_per_dimension():
     behavior = loaded(policy_for())
     own = np.array([[-1, -1], [0, 0], [1, 1], [0.5, -0.5]], np.float32)
     expected = np.array([[[-3], [10]], [[-1], [12]], [[1], [14]], [[0], [11]]], np.float32)
@@ -101,7 +101,7 @@ def test_gaussian_noise_has_the_scheduled_deviation_and_stays_within_the_bounds(
     assert (wide.min(), wide.max()) == (-1.0, 1.0)
 
 
-def test_before_the_first_steps_are_over_actions_are_uniform_between_the_bounds():
+def test_actions_are_uniform_between_the_bounds_for_the_first_uniform_steps():
     policy = policy_for(uniform_steps=100)
     noise = policy.behavior().noise_source.noise(np.random.default_rng(0), 1000, 10)
     starts = np.zeros((1000, 10), bool)
@@ -138,7 +138,7 @@ def test_correlated_noise_begins_at_zero_in_the_columns_whose_episodes_begin():
     np.testing.assert_allclose(x[3, 0], 0.85 * x[2, 0] + 0.2 * noise[3, 0, :2], atol=rounding_error(2))
 
 
-def test_correlated_noise_goes_on_from_a_state():
+def test_correlated_noise_continues_from_a_saved_state():
     policy = policy_for(noise="ornstein_uhlenbeck")
     noise = policy.behavior().noise_source.noise(np.random.default_rng(1), 10, 3)
     starts = np.zeros((10, 3), bool)
@@ -148,12 +148,12 @@ def test_correlated_noise_goes_on_from_a_state():
     np.testing.assert_array_equal(correlated(first, noise[5:], starts[5:]), correlated(second, noise[5:], starts[5:]))
 
 
-def test_orthogonal_networks_say_almost_nothing_at_first():
+def test_orthogonally_initialized_networks_start_with_outputs_near_zero():
     policy = policy_for(orthogonal_init=True)
     assert np.abs(loaded(policy).outputs(samples(NESTED, 20))).max() < 0.1
 
 
-def test_an_unexplored_action_is_the_actor_s_and_an_explored_one_is_shifted_by_normal_noise():
+def test_acting_with_a_generator_adds_normal_noise_to_the_actors_output():
     policy = policy_for(noise="ornstein_uhlenbeck")
     behavior, observations = loaded(policy, exploration_noise=0.1), samples(NESTED, 3)
     drawn = behavior.actions(observations, np.random.default_rng(4))

@@ -102,7 +102,7 @@ def projected_by_hand(probabilities: Doubles, returns: Doubles, support: Doubles
     return found
 
 
-def test_the_critics_of_xqc_learn_the_lower_target_distribution_of_a_joint_pass_by_hand() -> None:
+def test_xqc_critics_learn_the_lower_target_distribution_of_a_joint_pass() -> None:
     algorithm = XQC(model={"hiddens": [4], "critic_hiddens": [4]}, num_bins=5, support=(-2.0, 2.0))
     outputs, policy = outputs_of(algorithm)
     batch, support = minibatch(), np.linspace(-2, 2, 5)
@@ -137,7 +137,7 @@ def test_the_critics_of_xqc_learn_the_lower_target_distribution_of_a_joint_pass_
     torch.testing.assert_close(loss.assign["critics.1.trunk.0.input_norm.mean"], expected)
 
 
-def test_the_actor_of_xqc_climbs_the_smaller_expectation_by_the_critics_running_statistics() -> None:
+def test_xqc_actor_maximizes_the_lower_mean_with_the_critics_running_statistics() -> None:
     algorithm = XQC(**SMALL)
     outputs, policy = outputs_of(algorithm)
     batch = minibatch()
@@ -184,13 +184,13 @@ def test_flashsac_updates_the_actor_before_the_critics(algorithm: type[SAC], ord
     "settings",
     [{"model": {"batch_norm": False}}, {"model": {"use_sde": True}}],
 )
-def test_what_flashsac_cannot_do_is_refused(settings: Any, wording: Wording) -> None:
+def test_flashsac_refuses_incompatible_model_settings(settings: Any, wording: Wording) -> None:
     with pytest.raises(SpecError) as raised:
         FlashSAC(**settings)
     assert str(raised.value) == wording()
 
 
-def test_targets_keep_the_distribution_of_the_lower_mean_among_the_drawn_critics() -> None:
+def test_targets_use_the_distribution_with_the_lower_mean_among_drawn_critics() -> None:
     algorithm = XQC(num_critics=3, num_target_critics=2, **SMALL)
     networks = outputs_of(algorithm)[0].networks
     logits = torch.tensor([[5.0, 0, 0], [0.0, 5, 0], [0.0, 0, 5]]).view(3, 1, 1, 3).expand(3, 2, 1, 3)
@@ -202,9 +202,7 @@ def test_targets_keep_the_distribution_of_the_lower_mean_among_the_drawn_critics
 
 
 @pytest.mark.parametrize(("algorithm", "kind"), [(XQC, "dense"), (FlashSAC, "dense_and_norms")])
-def test_weights_have_norm_1_from_the_start_and_after_updates_and_target_networks_are_averages(
-    algorithm: type[SAC], kind: str
-) -> None:
+def test_weights_keep_norm_1_and_target_networks_are_moving_averages(algorithm: type[SAC], kind: str) -> None:
     with Training("Pendulum-v1", algorithm(**SMALL), seed=1) as training:
         learner = training.running.trainee.learner
         for _ in range(2):
@@ -225,7 +223,7 @@ def test_weights_have_norm_1_from_the_start_and_after_updates_and_target_network
 
 
 @pytest.mark.parametrize("algorithm", [XQC, FlashSAC])
-def test_both_go_on_after_a_restore_as_if_there_had_been_no_break(algorithm: type[SAC], tmp_path: Path) -> None:
+def test_xqc_and_flashsac_continue_exactly_after_a_restore(algorithm: type[SAC], tmp_path: Path) -> None:
     with Training("Pendulum-v1", algorithm(**SMALL), seed=1) as training:
         for _ in range(2):
             training.step()
@@ -247,7 +245,7 @@ def fragment(rewards: list[list[float]], ends: list[list[bool]]) -> SampleBatch:
     )
 
 
-def test_rewards_are_scaled_by_the_deviation_of_returns_so_far_which_begin_anew_with_episodes() -> None:
+def test_rewards_are_scaled_by_the_deviation_of_running_returns_reset_per_episode() -> None:
     measure = MeasureReturns(0.5, (-math.inf, math.inf))
     first = fragment([[1.0, 2.0], [3.0, -4.0]], [[False, False], [False, True]])
     assert measure((3, first)) is first
@@ -267,13 +265,13 @@ def test_rewards_are_scaled_by_the_deviation_of_returns_so_far_which_begin_anew_
 @pytest.mark.parametrize(
     ("bounds", "scale"), [((-2.0, 2.0), 50), ((-100.0, 4.0), 25), ((0.0, 4.0), 25), ((-1.0, 0.0), 10)]
 )
-def test_the_scale_keeps_all_returns_so_far_within_the_support(bounds: tuple[float, float], scale: float) -> None:
+def test_the_reward_scale_keeps_all_past_returns_within_the_support(bounds: tuple[float, float], scale: float) -> None:
     measure = MeasureReturns(0.0, bounds)
     measure((None, fragment([[-10.0, 100.0, *[0.0] * 1000]], [[False] * 1002])))
     assert measure.scale == pytest.approx(scale)
 
 
-def test_minibatches_have_scaled_rewards_and_the_replay_buffer_has_unscaled_ones() -> None:
+def test_minibatches_have_scaled_rewards_but_the_replay_buffer_stores_raw_ones() -> None:
     with Training("Pendulum-v1", XQC(**SMALL), seed=1) as training:
         training.step()
         learned = training.running.trainee.learner.last_batch
@@ -310,7 +308,7 @@ def test_gamma_of_several_policies_follows_the_time_limit_of_their_world() -> No
 @pytest.mark.parametrize(
     "algorithm", [SAC(exploration="repeated"), DDPG(exploration="repeated_gaussian", exploration_noise=0.5)]
 )
-def test_noise_is_held_for_a_number_of_steps_with_a_probability_of_its_inverse_square(algorithm: Any) -> None:
+def test_noise_durations_are_drawn_with_inverse_square_probabilities(algorithm: Any) -> None:
     behavior = algorithm.policy(SPACES, 0).behavior()
     exploration, slots, steps = behavior.exploration.inner, 3, 20_000
     exploration.inner.std = 0.5
@@ -327,7 +325,7 @@ def test_noise_is_held_for_a_number_of_steps_with_a_probability_of_its_inverse_s
     assert held.max() <= 16
 
 
-def test_held_noise_goes_on_after_a_restore() -> None:
+def test_repeated_noise_continues_after_a_restore() -> None:
     behavior, resumed = (SAC(exploration="repeated").policy(SPACES, 0).behavior() for _ in "ab")
     noise = behavior.noise_source.noise(np.random.default_rng(0), 40, 2)
     heads = {"outputs": np.zeros((2, 4), np.float32)}
@@ -342,7 +340,7 @@ def test_held_noise_goes_on_after_a_restore() -> None:
         np.testing.assert_array_equal(act(resumed, t), act(behavior, t))
 
 
-def test_what_needs_continuous_actions_says_so(wording: Wording) -> None:
+def test_settings_that_need_continuous_actions_refuse_discrete_ones(wording: Wording) -> None:
     choices = Spaces(SPACES.observation, Discrete(2))
     for settings, named in (
         ({"num_bins": 5}, "num_bins"),

@@ -78,7 +78,7 @@ def named(learner: Learner) -> dict[str, NDArray[np.float32]]:
     return learner.policy.parameters.named(learner.flat())
 
 
-def test_three_critics_and_a_value_network_from_outside_learn_and_go_on_after_a_restore(tmp_path: Path) -> None:
+def test_a_custom_actor_critic_with_a_value_network_learns_and_resumes_exactly(tmp_path: Path) -> None:
     with Training("Pendulum-v1", Cautious(**SMALL), seed=1) as training:
         training.start()
         learner = training.running.trainee.learner
@@ -102,7 +102,7 @@ def test_three_critics_and_a_value_network_from_outside_learn_and_go_on_after_a_
             np.testing.assert_array_equal(array, expected[name])
 
 
-def test_the_least_of_three_critics_counts() -> None:
+def test_values_are_the_minimum_over_all_three_critics() -> None:
     policy = Cautious(model={"hiddens": []}).policy(SPACES, 0)
     generator = torch.Generator().manual_seed(0)
     views = policy.parameters.views(torch.randn(policy.parameters.size, generator=generator))
@@ -116,7 +116,7 @@ def test_the_least_of_three_critics_counts() -> None:
     assert set(values.argmin(0).unique().tolist()) == {0, 1, 2}
 
 
-def test_further_networks_leave_the_first_parameters_of_actor_and_critics_as_they_are() -> None:
+def test_extra_networks_do_not_change_the_initial_actor_and_critics() -> None:
     for algorithm, family in ((SAC, SoftPolicy), (DDPG, DeterministicPolicy)):
         config = algorithm.Config.parse({"model": {"hiddens": [4]}})
         plain, more = family(SPACES, config, 3), family(SPACES, config, 3, extra={"value": critic_spec})
@@ -136,7 +136,7 @@ def test_further_networks_leave_the_first_parameters_of_actor_and_critics_as_the
     ],
     ids=["none", "critics", "all"],
 )
-def test_layers_of_critics_alone_or_of_all_networks_are_normalised(
+def test_layer_normalization_applies_to_critics_only_or_to_all_networks(
     algorithm: Any, family: Any, model: dict[str, Any], normalized: set[str]
 ) -> None:
     config = algorithm.Config.parse({"model": {"hiddens": [4], **model}})
@@ -144,13 +144,13 @@ def test_layers_of_critics_alone_or_of_all_networks_are_normalised(
     assert {slot.name.partition(".")[0] for slot in policy.parameters.slots if ".norm." in slot.name} == normalized
 
 
-def test_the_number_of_critics_is_one_of_the_settings_that_shape_parameters() -> None:
+def test_num_critics_shapes_parameters_but_num_target_critics_does_not() -> None:
     for algorithm in (SAC, DDPG):
         assert algorithm.Config.shapes_parameters("num_critics")
         assert not algorithm.Config.shapes_parameters("num_target_critics")
 
 
-def test_a_factory_gives_critics_outputs_of_their_own() -> None:
+def test_a_critic_factory_determines_the_shape_of_the_critics_outputs() -> None:
     policy = DeterministicPolicy(
         SPACES,
         DDPG.Config.parse({"model": {"hiddens": [4]}}),

@@ -78,7 +78,7 @@ def test_targets_leave_out_the_largest_quantiles_of_all_critics_together() -> No
     assert truncated_mixture(quantiles, 0).shape == (6, 1, 1)
 
 
-def test_the_loss_of_quantile_critics_is_the_one_computed_by_hand() -> None:
+def test_the_loss_of_quantile_critics_matches_a_calculation_by_hand() -> None:
     algorithm = TQC(model={"hiddens": []}, num_critics=3, num_quantiles=4, dropped_per_critic=1)
     outputs, batch = outputs_of(algorithm), minibatch()
     actions, log_probs = outputs.sample(batch["next_obs"], batch["next_noise"])
@@ -96,7 +96,7 @@ def test_the_loss_of_quantile_critics_is_the_one_computed_by_hand() -> None:
     np.testing.assert_allclose(loss.priorities[1:], distance[1:], rtol=1e-5)
 
 
-def test_the_actor_under_quantile_critics_climbs_the_mean_of_all_quantiles() -> None:
+def test_with_quantile_critics_the_actor_maximizes_the_mean_of_all_quantiles() -> None:
     algorithm = TQC(model={"hiddens": []}, num_critics=3, num_quantiles=4)
     outputs, batch = outputs_of(algorithm), minibatch()
     actions, log_probs = outputs.sample(batch["obs"], batch["noise"])
@@ -105,7 +105,7 @@ def test_the_actor_under_quantile_critics_climbs_the_mean_of_all_quantiles() -> 
     assert algorithm.actor_loss(outputs, batch, {}).total.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_quantiles_that_cannot_be_are_refused(wording) -> None:
+def test_invalid_quantile_settings_are_refused(wording) -> None:
     with wording.raised(SpecError, "dropped_per_critic", "num_quantiles", "25"):
         TQC(dropped_per_critic=25)
     with wording.raised(SpecError, "dropped_per_critic", "num_quantiles"):
@@ -116,7 +116,7 @@ def test_quantiles_that_cannot_be_are_refused(wording) -> None:
         TQC().policy(Spaces(SPACES.observation, Discrete(2)), 0)
 
 
-def test_the_drawn_critics_of_redq_go_on_after_a_restore_as_if_there_had_been_no_break(tmp_path: Path) -> None:
+def test_redq_continues_exactly_after_a_restore_including_its_drawn_critics(tmp_path: Path) -> None:
     settings = {**SMALL, "num_critics": 4, "training_intensity": 2.0, "policy_delay": 2}
     with Training("Pendulum-v1", REDQ(**settings), seed=1) as training:
         training.step()
@@ -128,7 +128,7 @@ def test_the_drawn_critics_of_redq_go_on_after_a_restore_as_if_there_had_been_no
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
 
 
-def test_a_unit_that_is_dropped_has_no_effect_and_the_others_count_for_it() -> None:
+def test_dropped_units_have_no_effect_and_target_critics_have_their_own_mask() -> None:
     algorithm = DroQ(model={"hiddens": [4, 6]})
     outputs, batch = outputs_of(algorithm), minibatch()
     plain = outputs.values_of(batch)
@@ -149,7 +149,7 @@ def with_units(outputs: SquashedNetworks, kept: Tensor) -> SquashedNetworks:
     return replace(outputs, networks=replace(outputs.networks, kept=kept))
 
 
-def test_losses_alone_drop_units_at_the_rate_that_is_set_and_critics_and_targets_drop_others() -> None:
+def test_dropout_uses_the_set_rate_only_in_losses_with_separate_target_masks() -> None:
     policy = DroQ(model={"hiddens": [100]}, critic_dropout=0.25).policy(SPACES, 0)
     kept = policy.draws(np.random.default_rng(0), 50, 1)["kept_units"]
     assert kept.shape == (50, 1, 2 * 2 * 100)
@@ -162,7 +162,7 @@ def test_losses_alone_drop_units_at_the_rate_that_is_set_and_critics_and_targets
     assert "kept_units" not in SAC(model={"hiddens": [4]}).policy(SPACES, 0).draws(np.random.default_rng(0), 5, 1)
 
 
-def test_units_are_dropped_independently_in_both_halves_of_a_joint_pass() -> None:
+def test_both_halves_of_a_joint_pass_use_independent_dropout_masks() -> None:
     policy = DroQ(model={"hiddens": [4]}, critic_dropout=0.5, joint_targets=True).policy(SPACES, 0)
     batch = minibatch()
     drawn = policy.draws(np.random.default_rng(0), ROWS, 1)["kept_units"]
@@ -236,7 +236,7 @@ def test_values_and_targets_of_crossq_share_the_statistics_of_one_pass() -> None
     assert loss.assign["critics.1.head.norm.steps"].tolist() == [8]
 
 
-def test_the_critics_of_crossq_s_actor_loss_are_those_of_running_statistics() -> None:
+def test_crossqs_actor_loss_uses_the_critics_running_statistics() -> None:
     algorithm = CrossQ(model={"hiddens": [4], "critic_hiddens": [4]})
     outputs, policy, _ = renormalized_outputs(algorithm)
     batch = minibatch()
@@ -251,7 +251,7 @@ def test_the_critics_of_crossq_s_actor_loss_are_those_of_running_statistics() ->
 
 
 @pytest.mark.parametrize("algorithm", [CrossQ, SimBa, XQC, FlashSAC])
-def test_what_acts_computes_the_actor_by_running_statistics_one_row_at_a_time(algorithm: type[SAC]) -> None:
+def test_acting_uses_running_statistics_and_does_not_depend_on_the_batch(algorithm: type[SAC]) -> None:
     outputs, policy, flat = renormalized_outputs(algorithm(model={"hiddens": [4, 4], "critic_hiddens": [4]}))
     behavior = policy.behavior()
     start, size = policy.acting_range
@@ -263,7 +263,7 @@ def test_what_acts_computes_the_actor_by_running_statistics_one_row_at_a_time(al
         np.testing.assert_allclose(found["outputs"], expected[:number], rtol=1e-4, atol=1e-5)
 
 
-def test_crossq_counts_its_minibatches_in_parameters_and_goes_on_after_a_restore(tmp_path: Path) -> None:
+def test_crossq_stores_its_number_of_updates_in_parameters_and_resumes_exactly(tmp_path: Path) -> None:
     settings = {**SMALL, "model": {"hiddens": [4], "critic_hiddens": [6]}}
     with Training("Pendulum-v1", CrossQ(**settings), seed=1) as training:
         training.step()
@@ -282,7 +282,7 @@ def test_crossq_counts_its_minibatches_in_parameters_and_goes_on_after_a_restore
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
 
 
-def test_simba_normalises_by_the_same_running_statistics_after_a_restore(tmp_path: Path) -> None:
+def test_simba_restores_its_observation_statistics_and_continues_exactly(tmp_path: Path) -> None:
     settings = {**SMALL, "model": {"hiddens": [4], "critic_hiddens": [4]}}
     with Training("Pendulum-v1", SimBa(**settings), seed=1) as training:
         training.step()
@@ -297,7 +297,7 @@ def test_simba_normalises_by_the_same_running_statistics_after_a_restore(tmp_pat
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
 
 
-def test_layers_that_do_not_go_together_are_refused(wording) -> None:
+def test_incompatible_layer_settings_are_refused(wording) -> None:
     for settings, reason in (
         ({"model": {"batch_renorm": True}}, "model.batch_renorm needs joint_targets"),
         ({"joint_targets": True, "model": {"core": "gru"}}, "leave model.core null"),
@@ -322,7 +322,7 @@ def test_layers_that_do_not_go_together_are_refused(wording) -> None:
         CrossQ().policy(Spaces(SPACES.observation, Discrete(2)), 0)
 
 
-def test_the_optimizers_and_the_entropy_of_simba_are_those_that_are_set() -> None:
+def test_simba_and_crossq_use_their_own_optimizers_and_target_entropy() -> None:
     algorithm = SimBa(model={"hiddens": [4], "critic_hiddens": [4]})
     policy: Any = algorithm.policy(SPACES, 0)
     assert [each.optimizer for each in algorithm.objectives(policy)] == [AdamW(0.01), AdamW(0.01), Adam()]
@@ -331,7 +331,7 @@ def test_the_optimizers_and_the_entropy_of_simba_are_those_that_are_set() -> Non
     assert {each.optimizer for each in renormalized.objectives(renormalized.policy(SPACES, 0))} == {Adam(beta_1=0.5)}
 
 
-def test_networks_and_optimizers_begin_again_at_intervals_and_the_replay_stays(tmp_path: Path) -> None:
+def test_networks_and_optimizers_reset_at_intervals_but_the_replay_is_kept(tmp_path: Path) -> None:
     settings = {
         **SMALL,
         "training_intensity": 1.0,

@@ -83,7 +83,7 @@ def test_log_densities_of_several_actions_add_up():
     torch.testing.assert_close(actions, torch.cat([part[0] for part in parts], -1))
 
 
-def test_an_acted_action_is_the_one_that_the_learner_draws_from_the_same_noise():
+def test_actor_and_learner_draw_the_same_action_from_the_same_noise():
     policy, observations = policy_for(), samples(NESTED, 50)
     behavior = loaded(policy)
     noise = behavior.noise_source.noise(np.random.default_rng(0), 1, 50)[0]
@@ -96,13 +96,13 @@ def test_an_acted_action_is_the_one_that_the_learner_draws_from_the_same_noise()
     assert all(ASYMMETRIC.contains(action) for action in given)
 
 
-def test_unexplored_actions_are_what_the_means_become():
+def test_greedy_actions_are_the_squashed_and_rescaled_means():
     policy, observations = policy_for(), samples(NESTED, 20)
     means = torch_outputs(policy, observations)[:, 0, :2].tanh().numpy()
     np.testing.assert_allclose(loaded(policy).actions(observations, None), means * 2 + [-1, 12], atol=NEAR)
 
 
-def test_choices_are_drawn_as_often_as_the_actor_says():
+def test_discrete_actions_are_drawn_with_the_actors_probabilities():
     policy, observations = policy_for(Discrete(3, start=4)), samples(NESTED, 1)
     probs = torch_outputs(policy, observations)[0, 0].softmax(-1).numpy()
     many = map_tree(lambda leaf: np.repeat(leaf, 20_000, 0), observations)
@@ -112,7 +112,7 @@ def test_choices_are_drawn_as_often_as_the_actor_says():
 
 
 @pytest.mark.parametrize("space", [Discrete(3), ASYMMETRIC], ids=["discrete", "box"])
-def test_before_the_first_steps_are_over_actions_are_uniform(space):
+def test_actions_are_uniform_for_the_first_uniform_steps(space):
     policy = policy_for(space, uniform_steps=100)
     behavior = loaded(policy, env_steps=99)
     noise = behavior.noise_source.noise(np.random.default_rng(0), 100, 100)
@@ -126,7 +126,7 @@ def test_before_the_first_steps_are_over_actions_are_uniform(space):
         np.testing.assert_allclose(np.bincount(record["actions"].ravel()) / 10_000, np.full(3, 1 / 3), atol=0.02)
 
 
-def test_averages_over_choices_equal_an_explicit_sum():
+def test_averages_over_discrete_actions_equal_an_explicit_sum():
     rng = np.random.default_rng(0)
     logits, outputs = rng.normal(size=(4, 1, 3)), rng.normal(size=(2, 4, 1, 3))
     found = averaged(torch.as_tensor(logits), torch.as_tensor(outputs.min(0)))
@@ -145,11 +145,11 @@ def test_default_target_entropies():
     assert policy_for(Discrete(4)).default_target_entropy == pytest.approx(0.98 * math.log(4))
 
 
-def test_the_first_temperature_is_the_one_asked_for():
+def test_the_initial_temperature_is_initial_alpha():
     assert policy_for().module.log_alpha.exp().item() == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("space", [MultiBinary(2), Box(-np.inf, np.inf, (2,)), Box(0, 9, (2,), np.int32)])
-def test_other_actions_are_refused(space, wording):
+def test_unsupported_action_spaces_are_refused(space, wording):
     with wording.raised(UsageError):
         policy_for(space)

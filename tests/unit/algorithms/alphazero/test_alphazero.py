@@ -62,7 +62,7 @@ def test_the_loss_is_cross_entropy_to_visits_and_squared_error_to_the_result() -
 
 
 @pytest.mark.parametrize("settings", [{}, GATE, {"symmetries": False, "replay": {"capacity": 50}}])
-def test_a_restored_training_goes_on_bit_for_bit(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_restored_training_continues_bit_for_bit(settings: dict[str, Any], tmp_path: Path) -> None:
     with training(**settings) as first:
         for _ in range(2):
             first.step()
@@ -79,7 +79,7 @@ POLE = EnvConfig(
 )
 
 
-def test_ranked_returns_hold_games_against_a_percentile_of_the_newest_and_resume_bit_for_bit(tmp_path: Path) -> None:
+def test_ranked_returns_compare_games_with_a_recent_percentile_and_resume_exactly(tmp_path: Path) -> None:
     ranks = {"ranked_returns": {"percentile": 50, "newest": 3}}
     with Training(POLE, AlphaZero(AlphaZeroConfig.parse({**SMALL, **ranks})), seed=3) as first:
         for _ in range(2):
@@ -94,7 +94,7 @@ def test_ranked_returns_hold_games_against_a_percentile_of_the_newest_and_resume
         assert [numbers(again.step()) for _ in range(2)] == expected
 
 
-def test_ranked_returns_are_for_one_player_and_a_gate_for_two(wording) -> None:
+def test_ranked_returns_are_refused_with_a_gate_or_two_players(wording) -> None:
     with pytest.raises(UsageError, match="leave one out"):
         AlphaZeroConfig.parse({**GATE, "ranked_returns": {}})
     with (
@@ -104,7 +104,7 @@ def test_ranked_returns_are_for_one_player_and_a_gate_for_two(wording) -> None:
         refused.description.check()
 
 
-def test_new_weights_play_only_once_the_gate_has_accepted_them() -> None:
+def test_workers_receive_new_weights_only_after_the_gate_accepts_them() -> None:
     with training(gate={"every": 60, "games": 4, "share": 1.0}) as never:
         results = [never.step() for _ in range(3)]
         version = results[-1]["policies/default/gate/accepted"]
@@ -114,7 +114,7 @@ def test_new_weights_play_only_once_the_gate_has_accepted_them() -> None:
     assert 0 <= results[-1]["policies/default/gate/points"] <= 1
 
 
-def test_it_is_evaluated_with_and_without_search_and_acts() -> None:
+def test_it_can_play_with_and_without_search_and_finds_a_winning_move() -> None:
     with rlrun.Training({"world": "rlrun.toys:TicTacToe"}, rlrun.AlphaZero(**SMALL), seed=1) as training:
         training.step()
         searched = training.games.play("minimax", 10)
@@ -129,13 +129,13 @@ def test_it_is_evaluated_with_and_without_search_and_acts() -> None:
         assert training.act({"observation": board, "action_mask": mask}) == 2  # wins at once
 
 
-def test_a_policy_that_does_not_search_says_so() -> None:
+def test_setting_a_search_on_a_policy_without_tree_search_is_refused() -> None:
     with Training(WORLD, PPO(PPO.Config(compile=False)), seed=0) as ppo, pytest.raises(UsageError, match="tree search"):
         ppo.acting.search(10)
 
 
 @pytest.mark.parametrize("world", ["rlrun.toys:TwoStepGame", "rlrun.toys:CartPoles"])
-def test_a_world_that_is_no_game_is_refused(world: str, wording) -> None:
+def test_a_world_that_is_not_a_game_is_refused(world: str, wording) -> None:
     refused = Training(EnvConfig(world=world), AlphaZero(AlphaZeroConfig.parse(SMALL)), seed=0)
     with wording.raised(UsageError):
         refused.description.check()
@@ -146,7 +146,7 @@ def test_an_env_with_one_agent_is_refused(wording) -> None:
         rlrun.Training("CartPole-v1", rlrun.AlphaZero()).step()
 
 
-def test_others_beside_it_and_seats_are_refused(wording) -> None:
+def test_other_policies_and_seats_are_refused(wording) -> None:
     algorithm = AlphaZero(AlphaZeroConfig.parse(SMALL))
     two = Policies(
         {"a": algorithm, "b": PPO(PPO.Config(compile=False))}, algorithm.config, mapping={"x": "a", "o": "b"}

@@ -38,12 +38,12 @@ def points(mine: Predict, theirs: Predict, simulations: int = 40, exploring_move
     )
 
 
-def test_who_searches_well_gets_nearly_all_points_and_the_other_the_rest() -> None:
+def test_a_player_that_searches_well_gets_nearly_all_points_on_either_side() -> None:
     sound = RandomPlay(TicTacToeArrays(), 1, games=4)
     found = points(sound, wrong), points(wrong, RandomPlay(TicTacToeArrays(), 1, games=4))
     assert found[0] > 0.85
     assert found[1] < 0.15
 
 
-def test_the_same_play_on_both_sides_without_chance_is_worth_half() -> None:
+def test_identical_deterministic_players_each_get_half_the_points() -> None:
     assert points(blind, blind, simulations=30, exploring_moves=0) == pytest.approx(0.5)

@@ -27,13 +27,13 @@ def test_at_temperature_0_the_most_visited_action_is_taken_whatever_is_drawn() -
     assert len(set(drawn[1::2].tolist())) == 3
 
 
-def test_the_other_rows_draws_do_not_depend_on_a_rows_temperature() -> None:
+def test_a_rows_temperature_does_not_affect_draws_in_other_rows() -> None:
     cold = draw_actions(VISITS[:10], np.array([0.0] + [1.0] * 9), np.random.default_rng(1))
     warm = draw_actions(VISITS[:10], np.ones(10), np.random.default_rng(1))
     assert cold[1:].tolist() == warm[1:].tolist()
 
 
-def test_the_last_of_the_fractions_still_means_an_action_that_was_tried() -> None:
+def test_the_largest_random_number_still_selects_a_visited_action() -> None:
     class AlmostOne:
         def random(self, number: int) -> np.ndarray:
             return np.full(number, np.nextafter(1.0, 0.0))

@@ -41,7 +41,7 @@ class Counts:
         return Counts(0, int(observation[0]))
 
 
-def test_a_return_that_reaches_the_bar_is_a_win_and_else_a_loss() -> None:
+def test_a_return_that_reaches_the_bar_is_a_win_and_otherwise_a_loss() -> None:
     ranked = RankedGame(ObjectGame("count", Counts, 2))
     states = ranked.first(3, seed=1)
     assert [state.number for state in states] == [1, 0, 1]
@@ -54,7 +54,7 @@ def test_a_return_that_reaches_the_bar_is_a_win_and_else_a_loss() -> None:
     assert ranked.returns(states).tolist() == [3, 0, 4]
 
 
-def test_a_search_in_a_game_of_one_player_finds_the_way_to_a_return_above_the_bar() -> None:
+def test_a_single_player_search_finds_a_return_that_reaches_the_bar() -> None:
     ranked = RankedGame(ObjectGame("count", Counts, 2))
     ranked.bar = 4.0  # from 0, it is reached only through 2
     search = BatchedSearch(ranked, lambda states, legal: (uniform(legal), np.zeros(len(states))), SearchSettings())
@@ -63,7 +63,7 @@ def test_a_search_in_a_game_of_one_player_finds_the_way_to_a_return_above_the_ba
     assert search.visits.argmax(1).tolist() == [1, 0]  # 2 + 2, and 1 + 1 + 2
 
 
-def test_a_search_refuses_results_outside_of_minus_one_to_one_and_names_what_ranks_them(wording) -> None:
+def test_a_search_refuses_results_outside_minus_1_to_1_and_suggests_ranked_returns(wording) -> None:
     game = ObjectGame("count", Counts, 2)
     search = BatchedSearch(game, lambda states, legal: (uniform(legal), np.zeros(len(states))), SearchSettings())
     search.begin(game.first(2))  # games that begin at 0 or 1 end with 3 or 4

@@ -47,7 +47,7 @@ def test_the_newest_rows_are_kept(numbers: list[int]) -> None:
     assert kept(replay) == set(range(stored - 10, stored))
 
 
-def test_several_minibatches_at_once_are_those_that_one_after_another_would_be() -> None:
+def test_several_minibatches_at_once_equal_minibatches_drawn_one_by_one() -> None:
     together, one_by_one = (RowReplay(RowReplayConfig(capacity=8), 0) for _ in range(2))
     for replay in (together, one_by_one):
         replay.add(0, numbered_boards(0, 8))
@@ -56,7 +56,7 @@ def test_several_minibatches_at_once_are_those_that_one_after_another_would_be()
     assert together.drawn_batches == one_by_one.drawn_batches == 3
 
 
-def test_all_rows_are_drawn_alike() -> None:
+def test_rows_are_drawn_uniformly() -> None:
     replay = RowReplay(RowReplayConfig(capacity=5), seed=3)
     replay.add(0, numbered_boards(0, 5))
     counts = np.bincount(replay.sample(20_000, 0)["indices"], minlength=5)
@@ -64,7 +64,7 @@ def test_all_rows_are_drawn_alike() -> None:
 
 
 @pytest.mark.parametrize("numbers", [[], [4], [7, 9, 4]])
-def test_it_goes_on_from_its_state(numbers: list[int]) -> None:
+def test_a_restored_row_replay_draws_the_same_rows(numbers: list[int]) -> None:
     config, stored = RowReplayConfig(capacity=10), 0
     first, second = RowReplay(config, seed=0), RowReplay(config, seed=1)
     for number in numbers:
@@ -80,7 +80,7 @@ def test_it_goes_on_from_its_state(numbers: list[int]) -> None:
     assert (one["obs"]["board"] == other["obs"]["board"]).all()
 
 
-def test_what_is_too_large_or_unwanted_is_not_saved() -> None:
+def test_rows_are_not_saved_if_save_in_checkpoints_is_false() -> None:
     replay = RowReplay(RowReplayConfig(capacity=10, save_in_checkpoints=False), seed=0)
     replay.add(0, numbered_boards(0, 4))
     assert not replay.is_saved

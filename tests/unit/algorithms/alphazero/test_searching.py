@@ -71,7 +71,7 @@ def test_with_simulations_the_most_visited_action_is_taken_or_drawn_by_visits() 
     np.testing.assert_allclose(np.bincount(drawn, minlength=9) / 3000, search.visits[0] / 12, atol=0.03)
 
 
-def test_rows_in_which_nobody_can_move_keep_the_others_as_they_are() -> None:
+def test_finished_games_do_not_affect_the_actions_of_other_rows() -> None:
     own, seen = behavior(20), GAME.observe(positions())
     alone = own.actions(seen, None)
     over = GAME.first(1)
@@ -85,7 +85,7 @@ def test_rows_in_which_nobody_can_move_keep_the_others_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("simulations", [0, 20])
-def test_copies_of_it_act_alike_once_they_have_weights(simulations: int) -> None:
+def test_an_unpickled_copy_acts_alike_after_loading_the_weights(simulations: int) -> None:
     import pickle
 
     own, seen = behavior(simulations), GAME.observe(positions())

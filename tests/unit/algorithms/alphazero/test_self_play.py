@@ -34,7 +34,7 @@ def minibatch() -> SampleBatch:
     )
 
 
-def test_board_mask_and_visits_are_moved_together() -> None:
+def test_symmetries_transform_board_mask_and_visits_together() -> None:
     before = minibatch()
     after = MoveBySymmetries(trainee())(before)
     boards = after["obs"][OBSERVATION][:, 0].reshape(200, 9, 2)
@@ -48,7 +48,7 @@ def test_board_mask_and_visits_are_moved_together() -> None:
     assert (before["visits"] == minibatch()["visits"]).all()
 
 
-def test_what_is_drawn_goes_on_from_a_state() -> None:
+def test_drawn_symmetries_continue_from_a_saved_state() -> None:
     first, second = MoveBySymmetries(trainee()), MoveBySymmetries(trainee())
     first(minibatch())
     second.load_state(first.state())
@@ -89,7 +89,7 @@ def test_weights_are_sent_once_they_have_won_and_not_before() -> None:
     assert gate.metrics() == {"gate/points": 0.9, "gate/accepted": 2}
 
 
-def test_a_gate_goes_on_from_its_state_and_gives_the_accepted_weights_back() -> None:
+def test_a_restored_gate_sends_the_accepted_weights_and_plays_against_them() -> None:
     own = Sent()
     gate = BroadcastAccepted(own, lambda new, accepted, number: 0.0, every=20, share=0.5)  # type: ignore[arg-type]
     stepped(gate, own, 4)

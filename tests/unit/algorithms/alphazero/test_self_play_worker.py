@@ -51,7 +51,7 @@ def games_in(batch: SampleBatch) -> list[slice]:
     return [slice(*ends) for ends in zip(begins, [*begins[1:], len(boards)], strict=True)]
 
 
-def test_rows_are_those_of_whole_games_with_the_result_for_their_mover() -> None:
+def test_fragments_hold_whole_games_with_the_result_for_the_player_to_move() -> None:
     game, play = TicTacToeArrays(), worker()
     results = []
     for number in range(12):
@@ -84,7 +84,7 @@ def test_visits_are_shares_of_legal_actions() -> None:
         np.testing.assert_allclose(batch[VISITS].sum(-1), 1.0, atol=rounding_error(9))
 
 
-def test_games_that_did_not_end_go_on_in_the_next_fragment() -> None:
+def test_unfinished_games_continue_in_the_next_fragment() -> None:
     play = worker(rollout_fragment_length=1)
     rollouts = [play.sample() for _ in range(20)]
     assert all(len(rollout.batches["default"]["valid"]) == 0 for rollout in rollouts[:4])
@@ -95,7 +95,7 @@ def test_games_that_did_not_end_go_on_in_the_next_fragment() -> None:
 
 
 @pytest.mark.parametrize("fragments", [0, 3])
-def test_a_worker_goes_on_from_its_state_bit_for_bit(fragments: int) -> None:
+def test_a_worker_continues_from_its_state_bit_for_bit(fragments: int) -> None:
     first, second = worker(), worker()
     for _ in range(fragments):
         first.sample()
@@ -108,7 +108,7 @@ def test_a_worker_goes_on_from_its_state_bit_for_bit(fragments: int) -> None:
         assert (one.batches["default"]["obs"][OBSERVATION] == other.batches["default"]["obs"][OBSERVATION]).all()
 
 
-def test_workers_play_other_games_than_one_another() -> None:
+def test_workers_play_different_games() -> None:
     one = worker()
     other = SelfPlayWorker(dataclasses.replace(one.config, worker_index=2))
     other.follow(Orders({"default": one_weights()}))
@@ -118,7 +118,7 @@ def test_workers_play_other_games_than_one_another() -> None:
     assert one.state()["actions"][0].tolist() != other.state()["actions"][0].tolist()
 
 
-def test_moves_behind_the_exploring_ones_are_the_most_visited_ones() -> None:
+def test_after_the_exploring_moves_the_most_visited_move_is_played() -> None:
     play = worker(exploring_moves=0, root_noise=0.0)
     batch = next(b for b in (play.sample().batches["default"] for _ in range(4)) if len(b["valid"]))
     for rows in games_in(batch):
@@ -143,7 +143,7 @@ def pole_worker() -> SelfPlayWorker:
     return made
 
 
-def test_games_of_one_player_are_won_by_a_return_that_reaches_the_bar() -> None:
+def test_single_player_games_are_won_by_a_return_that_reaches_the_bar() -> None:
     play, seen = pole_worker(), []
     for _ in range(8):
         rollout = play.sample()
@@ -159,7 +159,7 @@ def test_games_of_one_player_are_won_by_a_return_that_reaches_the_bar() -> None:
     assert len(set(seen)) == len(seen) > 10  # each episode begins in a different state
 
 
-def test_games_of_one_player_go_on_exactly_from_where_they_were() -> None:
+def test_single_player_games_continue_exactly_from_a_saved_state() -> None:
     first, again = pole_worker(), pole_worker()
     for _ in range(2):
         first.sample()

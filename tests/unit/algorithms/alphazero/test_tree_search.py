@@ -83,7 +83,7 @@ def played(game: ArrayGame, number: int, moves: int, seed: int = 0) -> States:
 @pytest.mark.parametrize(
     ("game", "moves"), [(TicTacToeArrays(), 2), (ConnectFourArrays(), 20), (HexArrays(3), 2)], ids=["ttt", "c4", "hex"]
 )
-def test_visits_are_those_of_a_recursive_search_of_each_game_by_itself(game: ArrayGame, moves: int) -> None:
+def test_batched_visits_equal_a_recursive_search_of_each_game(game: ArrayGame, moves: int) -> None:
     states = played(game, 6, moves)
     search = BatchedSearch(game, hashed, SETTINGS)
     search.begin(states)
@@ -95,7 +95,7 @@ def test_visits_are_those_of_a_recursive_search_of_each_game_by_itself(game: Arr
         assert search.visits[row].tolist() == [root.visits.get(a, 0) for a in range(game.num_actions)]
 
 
-def test_a_tree_is_kept_behind_a_move_and_goes_on_as_if_it_had_been_the_root() -> None:
+def test_after_a_move_the_search_continues_from_the_kept_subtree() -> None:
     game = TicTacToeArrays()
     search = BatchedSearch(game, hashed, SETTINGS)
     search.begin(game.first(3))
@@ -119,7 +119,7 @@ def test_a_tree_is_kept_behind_a_move_and_goes_on_as_if_it_had_been_the_root() -
         actions = search.visits.argmax(1)
 
 
-def test_untried_actions_can_be_played_and_other_games_begun_in_some_trees() -> None:
+def test_single_trees_can_play_untried_actions_or_restart_with_a_new_game() -> None:
     game = TicTacToeArrays()
     search, apart = BatchedSearch(game, hashed, SETTINGS), BatchedSearch(game, hashed, SETTINGS)
     search.begin(game.first(3))
@@ -157,7 +157,7 @@ class Counting:
         return hashed(states, legal)
 
 
-def test_ended_games_are_neither_predicted_nor_looked_behind() -> None:
+def test_finished_games_are_not_sent_to_the_predictor() -> None:
     game = TicTacToeArrays()
     predict = Counting(game)
     search = BatchedSearch(game, predict, SETTINGS)
@@ -170,7 +170,7 @@ def test_ended_games_are_neither_predicted_nor_looked_behind() -> None:
     assert empty.max() <= 3
 
 
-def test_a_root_where_the_game_has_ended_stays_and_is_worth_its_result() -> None:
+def test_a_finished_root_keeps_its_state_and_has_the_value_of_its_result() -> None:
     game = TicTacToeArrays()
     states = game.first(2)
     for action in (0, 3, 1, 4):
@@ -227,7 +227,7 @@ class TwoMovesEach:
         return np.where(states[:, 0] // 2 % 2 == 0, 1, -1).astype(F)
 
 
-def test_worth_changes_its_sign_with_the_mover_and_not_with_the_move() -> None:
+def test_values_change_sign_with_the_player_to_move_and_not_with_each_move() -> None:
     game: Any = TwoMovesEach()
     search = BatchedSearch(game, lambda states, legal: (uniform(legal), np.zeros(len(states), F)), SearchSettings())
     for states, best in ((game.first(1), 1), (np.array([[1, 1, 0]]), 1), (np.array([[2, 1, 0]]), 1)):
@@ -239,7 +239,7 @@ def test_worth_changes_its_sign_with_the_mover_and_not_with_the_move() -> None:
     assert -0.5 < search.values[0] < 0  # the second player can draw, but most of its moves lose
 
 
-def test_noise_is_on_the_root_alone_and_only_where_it_is_asked_for() -> None:
+def test_root_noise_is_seeded_per_game_and_off_without_a_generator() -> None:
     game = TicTacToeArrays()
     seen: list[Floats] = []
     for generator in (None, None, np.random.default_rng(0), np.random.default_rng(0), np.random.default_rng(1)):
@@ -254,7 +254,7 @@ def test_noise_is_on_the_root_alone_and_only_where_it_is_asked_for() -> None:
     assert not (seen[2][0] == seen[2][1]).all()  # each game has its own noise
 
 
-def test_positions_may_be_python_objects_and_a_position_played_on_leaves_its_original_alone() -> None:
+def test_positions_may_be_python_objects_and_playing_a_move_does_not_modify_them() -> None:
     @dataclass(frozen=True)
     class Board:
         row: tuple[int, ...]

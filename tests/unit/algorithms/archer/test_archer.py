@@ -60,7 +60,7 @@ def policy_of(**settings: Any) -> ArcherPolicy:
 
 
 @given(st.lists(st.tuples(*[st.booleans()] * 4), min_size=1, max_size=12))
-def test_utterances_are_those_that_a_loop_over_the_tokens_finds(steps: list[tuple[bool, ...]]) -> None:
+def test_vectorized_utterances_equal_a_loop_over_the_tokens(steps: list[tuple[bool, ...]]) -> None:
     lasts, valid, starts, chosen = (np.array([column]) for column in zip(*steps, strict=True))
     found = utterances(lasts, valid, starts, chosen)
     rewards = np.arange(1, len(steps) + 1, dtype=np.float32)[None]
@@ -119,7 +119,7 @@ LASTS, FIRSTS = [3, 6, 7, 10], [1, 5, 7, 9]
 DECISIONS = [2, 6, 7, 10]  # the last token of the first utterance was forced
 
 
-def test_an_utterance_earns_its_tokens_rewards_and_gamma_counts_once_for_it() -> None:
+def test_an_utterance_sums_its_tokens_rewards_and_is_discounted_once() -> None:
     found = FindUtterances(0.9, (END,))(sequence())
     assert found["utterance_ends"][0].nonzero()[0].tolist() == LASTS
     assert found["utterance_starts"][0, LASTS].tolist() == FIRSTS
@@ -148,7 +148,7 @@ class Case:
         return loss.item(), gradient.numpy()
 
 
-def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_their_mean_q_of_redrawn_last_choices() -> None:
+def test_the_critics_loss_matches_its_definition_for_q_and_v_by_hand() -> None:
     case = Case(sequence())
     own, target = case.outputs.utterance_values(), case.outputs.target_utterance_values()
     (all_q, v), (target_q, target_v) = ((each.q.detach()[:, 0], each.v.detach()[:, 0]) for each in (own, target))
@@ -167,7 +167,7 @@ def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_their_mean_q_of
     assert loss.statistics["mean_ratio"].item() == pytest.approx(ratios.mean().item(), rel=1e-5)
 
 
-def test_ratios_of_what_the_present_actor_says_more_often_are_truncated_at_1() -> None:
+def test_importance_ratios_are_truncated_at_1() -> None:
     rarer = np.array([[-1, -9, -9, -1, -1, 9, -1, -1, -1, 9, -1]], np.float32)  # before two of the last choices
     case = Case(sequence(logp=rarer))
     now = case.outputs.distribution.log_prob(case.batch["actions"])[0].detach()
@@ -176,7 +176,7 @@ def test_ratios_of_what_the_present_actor_says_more_often_are_truncated_at_1() -
     assert ratios == pytest.approx([1.0, (now[5] - 9).exp().item(), 1.0, (now[9] - 9).exp().item()])
 
 
-def test_the_critics_learn_nothing_from_padding_and_nothing_from_utterances_that_are_cut() -> None:
+def test_the_critics_ignore_padding_and_cut_utterances() -> None:
     batch, other = sequence(), sequence()
     for column in ("actions", "rewards", "logp"):
         other[column][0, [0, 4, 8]] = [1, 1, 1]  # in the cut utterance, and in rows with final observations
@@ -212,7 +212,7 @@ def dialogue_fragment() -> SampleBatch:
     )
 
 
-def test_each_token_of_a_last_choice_has_its_own_advantage_and_others_said_their_utterances() -> None:
+def test_last_choices_have_an_advantage_per_token_and_other_tokens_their_utterances() -> None:
     algorithm, policy = Archer(**SMALL), policy_of()
     learner = LocalLearner(
         policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
@@ -254,7 +254,7 @@ def test_a_batch_without_a_complete_utterance_has_no_advantages() -> None:
     assert not belongs.any()
 
 
-def test_the_actors_first_gradient_of_a_batch_is_that_of_reinforce_less_the_entropy_bonus() -> None:
+def test_the_actors_first_gradient_is_reinforce_with_the_entropy_bonus() -> None:
     case = Case(sequence(), Archer(**SMALL))
     distribution, valid = case.outputs.distribution, case.batch["valid"]
     now, p, said = distribution.log_probs, distribution.log_probs.detach().exp(), case.batch["actions"].unsqueeze(-1)
@@ -285,7 +285,7 @@ def test_a_token_whose_probability_has_moved_by_more_than_the_clip_has_no_gradie
     assert not gradient.any()
 
 
-def test_critics_learn_from_the_replay_and_the_actor_from_each_batch_and_targets_are_the_critics() -> None:
+def test_one_step_updates_actor_and_critics_but_not_the_actors_target() -> None:
     with rlrun.Training(TWENTY, Archer(**{**SMALL, "utterance_end": [5]}), seed=1) as training:
         learner = training.running.trainee.learner
         policy, before = learner.policy, learner.flat().copy()
@@ -299,7 +299,7 @@ def test_critics_learn_from_the_replay_and_the_actor_from_each_batch_and_targets
         assert result["learner/critics/mean_ratio"] <= 1.0
 
 
-def test_the_critics_begin_with_the_layers_below_the_actors_head_and_only_once() -> None:
+def test_the_actors_trunk_is_copied_to_the_critics_exactly_once() -> None:
     algorithm, policy = Archer(**SMALL), policy_of()
     learner = LocalLearner(
         policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
@@ -333,7 +333,7 @@ def written(folder: Path, ends: list[tuple[int, str]]) -> DataSet:
     return DataSet(folder)
 
 
-def test_recorded_dialogues_have_the_columns_of_a_replay_with_the_observations_after_their_ends(tmp_path: Path) -> None:
+def test_recorded_dialogues_have_replay_columns_including_final_observations(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(5, "terminated"), (2, "truncated"), (3, "terminated")])
     view = RecordedDialogues(data, length=3, state_size=2)
     found = view.gather(np.arange(len(view)))
@@ -382,7 +382,7 @@ def test_a_resume_is_exact(with_data: bool, tmp_path: Path) -> None:
     resumed.close()
 
 
-def test_actions_that_are_no_tokens_and_unknown_tokens_are_refused(wording) -> None:
+def test_non_token_actions_and_unknown_end_tokens_are_refused(wording) -> None:
     with wording.raised(UsageError):
         ArcherPolicy(Spaces(SPACES.observation["token"], Box(-1, 1, (2,))), ArcherConfig(), 1)
     with wording.raised(UsageError):

@@ -56,7 +56,7 @@ def test_linucb_takes_the_arm_with_the_largest_bound(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 1])
-def test_lints_draws_from_the_posterior_with_one_draw_for_what_arms_share(number: int) -> None:
+def test_lints_samples_the_posterior_with_one_draw_for_shared_coefficients(number: int) -> None:
     draws = np.random.default_rng(0)
     arms, regressions = fitted_arms(number, 5, draws)
     context = draws.standard_normal((1, 2) if number == 2 else (1, 2, 2)).astype(np.float32)
@@ -73,7 +73,7 @@ def test_lints_draws_from_the_posterior_with_one_draw_for_what_arms_share(number
     np.testing.assert_allclose(added.mean(0), 0.0, atol=0.05)
 
 
-def test_numbers_observed_are_contexts_of_their_own() -> None:
+def test_discrete_observations_work_as_contexts() -> None:
     training = training_of("linucb", env={"id": "rlrun.toys:BernoulliBandit"})
     training.step()
     coefficients = training.running.trainee.learner.flat()[:2]
@@ -84,7 +84,7 @@ def test_numbers_observed_are_contexts_of_their_own() -> None:
 
 @pytest.mark.parametrize("name", ["linucb", "lints"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, shared: bool, tmp_path: Path) -> None:
+def test_a_restored_run_continues_bit_for_bit(name: str, shared: bool, tmp_path: Path) -> None:
     training = training_of(name, env={"kwargs": {"shared": shared, "pulls": 25}})
     training.step()
     training.save(tmp_path / "checkpoint")
@@ -97,7 +97,7 @@ def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, shared:
     restored.close()
 
 
-def test_what_several_env_slots_find_is_what_one_regression_of_all_their_pulls_says() -> None:
+def test_several_env_slots_learn_one_regression_over_all_their_pulls() -> None:
     training = training_of("linucb", num_envs_per_worker=3, rollout_fragment_length=4, env={"kwargs": {"pulls": 6}})
     seen: list[Any] = []
     flow = training.running.flow
@@ -124,7 +124,7 @@ def test_regret_is_small_and_grows_slowly(name: str, bound: float) -> None:
     training.close()
 
 
-def test_what_are_no_arms_and_no_contexts_is_refused() -> None:
+def test_unsuitable_action_and_observation_spaces_are_refused() -> None:
     for env, message in (
         ("Pendulum-v1", r"a Discrete action space \(one action per arm\), but this env has Box"),
         (
@@ -138,7 +138,7 @@ def test_what_are_no_arms_and_no_contexts_is_refused() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 7])
-def test_an_env_whose_episodes_are_terminated_after_several_steps_is_warned_of_once(length: int, wording) -> None:
+def test_an_env_with_multi_step_episodes_causes_one_warning(length: int, wording) -> None:
     training = training_of("linucb", env={"id": "CartPole-v1"}, num_envs_per_worker=2, rollout_fragment_length=length)
     with wording.warned(UserWarning, "q_learning"):
         training.step()

@@ -5,7 +5,7 @@ import numpy as np
 from rlrun.algorithms.bandits.regressions import RidgeRegressions
 
 
-def test_after_many_rows_they_are_what_solving_the_normal_equations_gives() -> None:
+def test_incremental_updates_match_the_normal_equations_after_many_rows() -> None:
     draws = np.random.default_rng(0)
     rows, which = draws.standard_normal((100_000, 6)), draws.integers(2, size=100_000)
     targets = rows @ draws.standard_normal(6) + draws.standard_normal(100_000)
@@ -20,7 +20,7 @@ def test_after_many_rows_they_are_what_solving_the_normal_equations_gives() -> N
         np.testing.assert_allclose(inverse, np.linalg.inv(gram), rtol=1e-9, atol=1e-15)
 
 
-def test_rows_of_very_different_size_leave_no_negative_uncertainty() -> None:
+def test_rows_of_very_different_scale_never_make_the_uncertainty_negative() -> None:
     regressions = RidgeRegressions(1, 3, ridge=1.0)
     for row in np.random.default_rng(1).standard_normal((1000, 3)) * [1e7, 1.0, 1e-3]:
         regressions.add(0, row, 1.0)
@@ -29,13 +29,13 @@ def test_rows_of_very_different_size_leave_no_negative_uncertainty() -> None:
     assert np.isfinite(regressions.coefficients()).all()
 
 
-def test_without_rows_nothing_is_expected_and_uncertainty_is_that_of_the_ridge() -> None:
+def test_without_rows_coefficients_are_zero_and_uncertainty_comes_from_the_ridge() -> None:
     regressions = RidgeRegressions(2, 3, ridge=4.0)
     np.testing.assert_array_equal(regressions.coefficients(), np.zeros((2, 3)))
     np.testing.assert_array_equal(regressions.roots[1] @ regressions.roots[1].T, np.eye(3) / 4)
 
 
-def test_a_state_brings_them_back_bit_for_bit() -> None:
+def test_regressions_restored_from_their_state_continue_bit_for_bit() -> None:
     regressions = RidgeRegressions(2, 3, ridge=1.0)
     regressions.add(1, np.array([1.0, 2.0, 3.0]), 0.7)
     restored = RidgeRegressions.from_state(regressions.state())

@@ -60,7 +60,7 @@ def collected(training: Training) -> SampleBatch:
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
-def test_the_expert_labels_every_state_and_acts_in_a_part_beta_of_them(beta: float) -> None:
+def test_the_expert_labels_every_state_and_acts_in_a_fraction_beta_of_them(beta: float) -> None:
     policy = DAggerPolicy(PUSH, DAggerConfig.parse({"expert": f"{HERE}:push_back", "model": {"hiddens": [8]}}), 0)
     behavior = policy.behavior()
     flat = policy.parameters.gather(policy.module).numpy()
@@ -76,7 +76,7 @@ def test_the_expert_labels_every_state_and_acts_in_a_part_beta_of_them(beta: flo
     assert is_experts.mean() == pytest.approx(beta, abs=0.05)
 
 
-def test_states_are_the_learners_and_labels_the_experts() -> None:
+def test_states_come_from_the_learner_and_labels_from_the_expert() -> None:
     with Training("CartPole-v1", rlrun.DAgger(**{**SMALL, "expert": BALANCE, "beta": 0.0}), seed=100) as training:
         fragment = collected(training)
     valid = fragment["valid"]
@@ -88,7 +88,7 @@ def test_states_are_the_learners_and_labels_the_experts() -> None:
     assert 0.2 < (fragment["actions"][valid] != asked).mean() < 0.8  # an untrained learner goes its own way
 
 
-def test_what_is_learned_from_are_labels() -> None:
+def test_the_learner_is_trained_on_the_experts_labels() -> None:
     batch = labelled(SampleBatch(obs=np.zeros(3), actions=np.array([0, 0, 1]), expert_actions=np.array([1, 0, 0])))
     assert (batch["actions"] == [1, 0, 0]).all()
     assert batch.keys() == {"obs", "actions"}
@@ -100,7 +100,7 @@ def test_the_loss_is_the_negative_log_likelihood_of_valid_labels() -> None:
     assert rlrun.DAgger().loss(outputs, batch, {}).total.item() == pytest.approx(-math.log(3 / 4))
 
 
-def test_a_checkpoint_is_an_expert_too(tmp_path: Path) -> None:
+def test_a_checkpoint_can_be_the_expert(tmp_path: Path) -> None:
     settings = {"train_batch_size": 64, "minibatch_size": 64, "min_env_steps_per_iteration": 0}
     with Training("CartPole-v1", rlrun.PPO(**settings, normalize_observations=True), seed=100) as teacher:
         teacher.step()
@@ -114,7 +114,7 @@ def test_a_checkpoint_is_an_expert_too(tmp_path: Path) -> None:
     np.testing.assert_array_equal(fragment["actions"][valid], asked)  # beta is 1 at first
 
 
-def test_an_expert_with_memory_sees_what_was_executed_and_remembers_it_over_a_resume(tmp_path: Path) -> None:
+def test_a_recurrent_expert_sees_executed_actions_and_keeps_its_memory_in_a_resume(tmp_path: Path) -> None:
     settings = {"train_batch_size": 64, "minibatch_size": 64, "min_env_steps_per_iteration": 0, "lr": 0.3}
     model = {"core": "gru", "core_width": 4, "hiddens": [4], "views": {"prev_actions": 1, "prev_rewards": 1}}
     with Training("CartPole-v1", rlrun.PPO(**settings, model=model), seed=100) as teacher:
@@ -142,7 +142,7 @@ def test_an_expert_with_memory_sees_what_was_executed_and_remembers_it_over_a_re
 QUESTIONER = "rlrun.toys:RandomQuestioner"
 
 
-def test_a_class_is_made_for_each_episode_so_that_runs_and_resumes_have_the_same_numbers(tmp_path: Path) -> None:
+def test_an_expert_class_makes_runs_and_mid_episode_resumes_reproducible(tmp_path: Path) -> None:
     config = {**SMALL, "expert": QUESTIONER, "beta": 1.0, "num_envs_per_worker": 3, "rollout_fragment_length": 17}
     env = "rlrun.toys:TwentyQuestions"
 
@@ -174,7 +174,7 @@ def test_a_class_is_made_for_each_episode_so_that_runs_and_resumes_have_the_same
         (f"{HERE}:always_seven", TrainingFailed, r"must return an action in Discrete\(2\), got 7"),
     ],
 )
-def test_experts_that_are_of_no_use_are_named(expert: str | None, error: type[Exception], words: str) -> None:
+def test_missing_or_unusable_experts_are_reported(expert: str | None, error: type[Exception], words: str) -> None:
     with (
         Training("CartPole-v1", rlrun.DAgger(**{**SMALL, "expert": expert}), seed=0) as training,
         pytest.raises(error, match=words),
@@ -182,7 +182,7 @@ def test_experts_that_are_of_no_use_are_named(expert: str | None, error: type[Ex
         training.step()
 
 
-def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     config = {**SMALL, "expert": BALANCE, "beta": [[0, 1.0], [150, 0.0]], "normalize_observations": True}
     with Training("CartPole-v1", rlrun.DAgger(**config), seed=100) as one:
         one.step()

@@ -36,7 +36,7 @@ def teacher(folder: Path, algorithm: Any = rlrun.PPO, env: str = ENV, **config: 
         return str(training.save(folder / "teacher"))
 
 
-def test_distributions_are_the_teachers_in_states_that_the_student_visits(tmp_path: Path) -> None:
+def test_the_teachers_distributions_are_recorded_in_the_students_states(tmp_path: Path) -> None:
     expert = teacher(tmp_path, normalize_observations=True)
     with Training(ENV, rlrun.Distill(**SMALL, expert=expert, model=STUDENT), seed=1) as training:
         fragment = collected(training)
@@ -56,7 +56,7 @@ def test_the_loss_is_the_divergence_of_the_student_from_the_teacher_in_valid_ste
     assert rlrun.Distill().loss(outputs, batch, {}).total.item() == pytest.approx(expected)
 
 
-def test_a_student_that_sees_less_comes_close_to_its_teacher_and_resumes_bit_for_bit(tmp_path: Path) -> None:
+def test_a_student_that_observes_less_approaches_its_teacher_and_resumes_exactly(tmp_path: Path) -> None:
     expert = teacher(tmp_path)
     algorithm = rlrun.Distill(**{**SMALL, "lr": 1e-2, "num_epochs": 8}, expert=expert, model=STUDENT)
     with Training(ENV, algorithm, seed=1) as training:

@@ -33,7 +33,7 @@ ENVS = {
     ids=["plain", "early stop", "recomputed, adaptive"],
 )
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
-def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, settings):
+def test_with_only_the_local_worker_it_matches_ppo(env, settings):
     found = []
     for algorithm_class in (PPO, DDPPO):
         with Training(env, algorithm_class(**{**SMALL, **settings}), seed=3) as training:
@@ -59,7 +59,7 @@ def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, settings):
 
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
-def test_a_restored_run_goes_on_bit_for_bit(env, tmp_path):
+def test_a_restored_run_continues_bit_for_bit(env, tmp_path):
     with Training(env, DDPPO(**SMALL), seed=4) as training:
         for _ in range(3):
             training.step()
@@ -71,7 +71,7 @@ def test_a_restored_run_goes_on_bit_for_bit(env, tmp_path):
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
 
 
-def test_what_another_run_has_learned_reaches_the_learner_beside_the_worker(tmp_path):
+def test_adopting_another_run_updates_the_workers_learner(tmp_path):
     with Training("CartPole-v1", DDPPO(**SMALL), seed=1) as other:
         for _ in range(2):
             other.step()
@@ -88,7 +88,7 @@ def test_what_another_run_has_learned_reaches_the_learner_beside_the_worker(tmp_
         assert (own["loss/second"] >= optimizer["loss/second"] * 0.999**4 - 1e-12).all()
 
 
-def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
+def test_reconfiguring_schedules_updates_the_workers_learner():
     with Training("CartPole-v1", DDPPO(**SMALL), seed=2) as training:
         training.step()
         assert training.reconfigure(DDPPO(training.description.algorithm.config.replace(lr=0.0)))
@@ -113,12 +113,12 @@ def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
     ],
     ids=str,
 )
-def test_settings_that_leave_the_step_are_refused(settings, message):
+def test_settings_incompatible_with_lockstep_learning_are_refused(settings, message):
     with pytest.raises(SpecError, match=message):
         DDPPOConfig(**settings)
 
 
-def test_the_plan_has_no_learner_in_the_middle():
+def test_the_plan_has_no_central_learner():
     plan = Training("CartPole-v1", DDPPO(num_workers=2)).description.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",

@@ -56,7 +56,7 @@ def test_tokens_are_return_state_action_step_by_step() -> None:
     assert interleaved(*kinds).flatten().tolist() == [10, 20, 30, 11, 21, 31, 12, 22, 32]
 
 
-def test_returns_to_go_hold_the_rewards_of_the_step_itself_and_of_all_later_ones(tmp_path: Path) -> None:
+def test_returns_to_go_include_the_rewards_of_the_step_and_all_later_ones(tmp_path: Path) -> None:
     windows = Windows(counted_episodes(tmp_path / "set", 4, 2), length=3)
     assert len(windows) == 6
     batch = windows.gather(np.array([0, 1, 4]))
@@ -88,7 +88,7 @@ def moved(name: str, place: int) -> list[bool]:
     [("returns", 0), ("states", 0), ("actions", 1), ("steps", 0)],
     ids=["return", "state", "action", "step"],
 )
-def test_an_action_depends_on_what_was_before_it_and_never_on_itself_or_padding(name: str, first: int) -> None:
+def test_an_action_prediction_depends_only_on_earlier_tokens(name: str, first: int) -> None:
     for place in range(3):
         assert moved(name, place) == [step >= place + first for step in range(4)]
 
@@ -100,7 +100,7 @@ def test_padding_has_no_part_in_the_loss() -> None:
 
 
 @given(st.integers(1, 5), st.integers(1, 12))
-def test_a_context_holds_the_last_steps_with_the_returns_that_were_still_asked_for(length: int, steps: int) -> None:
+def test_the_context_holds_the_last_steps_with_their_remaining_target_returns(length: int, steps: int) -> None:
     context = Context(length, features=1, actions=1)
     state = np.zeros((1, context.state_size), np.float32)
     for step in range(steps):
@@ -116,7 +116,7 @@ def test_a_context_holds_the_last_steps_with_the_returns_that_were_still_asked_f
     np.testing.assert_array_equal(context.numbers(state)[0, : len(shown)], shown)
 
 
-def test_acting_asks_the_transformer_what_training_has_taught_it(tmp_path: Path) -> None:
+def test_acting_step_by_step_equals_the_training_outputs(tmp_path: Path) -> None:
     policy = DTPolicy(SPACES, DTConfig.parse({**TINY, "target_return": 10.0}), 0)
     behavior = policy.behavior()
     flat = policy.parameters.gather(policy.module)
@@ -134,7 +134,7 @@ def test_acting_asks_the_transformer_what_training_has_taught_it(tmp_path: Path)
     np.testing.assert_allclose(found[3], expected[1, 2:], rtol=1e-5, atol=1e-6)  # the first step has left the context
 
 
-def test_actions_that_were_executed_instead_are_in_the_context() -> None:
+def test_actions_executed_in_place_of_chosen_ones_enter_the_context() -> None:
     told, own = (DTPolicy(SPACES, DTConfig.parse(TINY), 0).behavior() for _ in range(2))
     for behavior in (told, own):
         behavior.begin_episodes(np.array([True]))
@@ -144,7 +144,7 @@ def test_actions_that_were_executed_instead_are_in_the_context() -> None:
     np.testing.assert_array_equal(told.memory.state()["recurrent_state"], own.memory.state()["recurrent_state"])
 
 
-def test_actions_chosen_while_collecting_are_in_the_context_as_in_a_seat_of_a_league() -> None:
+def test_actions_chosen_while_collecting_enter_the_context() -> None:
     policy = DTPolicy(SPACES, DTConfig.parse(TINY), 0)
     collecting, expected = policy.behavior(), policy.behavior()
     seen, starts = np.zeros((3, 1), np.float32), np.ones(3, np.bool_)
@@ -169,7 +169,7 @@ def test_a_new_episode_asks_for_the_whole_return_again() -> None:
     assert behavior.memory.state()["recurrent_state"][:, TO_GO].tolist() == [2, 10]
 
 
-def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     config = {**TINY, "input": "configs/cartpole/data/expert", "minibatch_size": 4, "sgd_steps_per_iteration": 2}
     with Training("CartPole-v1", rlrun.DT(**config, normalize_observations=True, target_return=20), seed=100) as one:
         one.step()
@@ -180,7 +180,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
     assert expected[0]["learner/log_prob"] < 0
 
 
-def test_what_a_decision_transformer_cannot_take_is_refused(wording) -> None:
+def test_unsupported_heads_images_and_action_spaces_are_refused(wording) -> None:
     with wording.raised(SpecError, "num_heads"):
         DTConfig.parse({"embedding": 8, "num_heads": 3})
     images = Spaces(gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8), SPACES.action)

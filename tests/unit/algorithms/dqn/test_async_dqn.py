@@ -41,7 +41,7 @@ def returns_of(rewards, terminateds, valid, best, gamma):
     return found
 
 
-def test_its_gradient_is_that_of_n_step_returns_with_the_target_network_that_came_with_the_weights():
+def test_gradients_use_n_step_returns_with_the_target_network_sent_with_the_weights():
     generator = np.random.default_rng(3)
     length, columns = 6, 2
     obs = generator.normal(size=(length + 1, columns, 4)).astype(np.float32)
@@ -95,7 +95,7 @@ def test_workers_learn_with_the_target_network_of_the_driver():
         assert np.abs(sent.flat - sent.target).max() > 0
 
 
-def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
+def test_a_restored_run_with_the_local_worker_continues_bit_for_bit(tmp_path):
     for algorithm_class, config in ((AsyncDQN, {**LINEAR, "min_env_steps_per_iteration": 100}), (Gorila, REPLAYED)):
         with Training("CartPole-v1", algorithm_class(**config), seed=4) as training:
             for _ in range(2):
@@ -110,7 +110,7 @@ def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
             assert result[name] == expected[name]
 
 
-def test_gorila_with_the_local_worker_alone_learns_what_dqn_learns():
+def test_gorila_with_only_the_local_worker_matches_dqn():
     found = []
     for algorithm_class in (DQN, Gorila):
         with Training("CartPole-v1", algorithm_class(**REPLAYED), seed=3) as training:
@@ -124,7 +124,7 @@ def test_gorila_with_the_local_worker_alone_learns_what_dqn_learns():
     assert results[-1]["gradient_share/worker_0"] == 1.0
 
 
-def test_settings_of_a_central_learner_and_shares_that_do_not_add_up_are_refused(wording):
+def test_central_learner_settings_and_epsilon_shares_not_adding_up_to_1_are_refused(wording):
     for config_class in (AsyncDQNConfig, GorilaConfig):
         with wording.raised(SpecError, "num_gpus"):
             config_class(num_gpus=1)

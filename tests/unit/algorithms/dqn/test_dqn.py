@@ -84,7 +84,7 @@ class Pictures(gymnasium.Env):
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_restored_run_goes_on_bit_for_bit(kind, tmp_path):
+def test_a_restored_run_continues_bit_for_bit(kind, tmp_path):
     with Training("CartPole-v1", DQN(**{**SMALL, **kind, "num_envs_per_worker": 3}), seed=4) as training:
         first = [numbers(training.step()) for _ in range(3)]
         training.save(tmp_path / "checkpoint")
@@ -96,7 +96,7 @@ def test_a_restored_run_goes_on_bit_for_bit(kind, tmp_path):
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), weights)
 
 
-def test_nothing_is_learned_before_it_may_be_and_then_exactly_as_much_as_is_due():
+def test_learning_begins_after_learning_starts_at_exactly_the_training_intensity():
     config = {**SMALL, "learning_starts": 120, "training_intensity": 0.3, "num_envs_per_worker": 3}
     with Training("CartPole-v1", DQN(**config), seed=1) as training:
         results = [training.step() for _ in range(6)]
@@ -107,7 +107,7 @@ def test_nothing_is_learned_before_it_may_be_and_then_exactly_as_much_as_is_due(
     assert due[-1] > 30
 
 
-def test_minibatches_per_env_step_are_the_iteration_s_also_after_another_run_was_adopted(
+def test_minibatches_per_env_step_covers_one_iteration_even_after_adopting_another_run(
     tmp_path,
 ):
     config = {**SMALL, "training_intensity": 0.5}
@@ -126,7 +126,7 @@ def test_minibatches_per_env_step_are_the_iteration_s_also_after_another_run_was
     assert after["minibatches_per_env_step"] == minibatches / steps
 
 
-def test_the_target_network_is_the_one_of_the_last_interval_s_end():
+def test_the_target_network_holds_the_weights_from_the_last_update_interval():
     with Training("CartPole-v1", DQN(**SMALL, compile=False), seed=1) as training:
         training.start()
         learner = training.running.trainee.learner
@@ -146,7 +146,7 @@ def test_the_target_network_is_the_one_of_the_last_interval_s_end():
         assert len({flat.tobytes() for flat in recorded.values()}) == len(recorded) > 7
 
 
-def test_a_truncated_episode_s_value_goes_on_behind_the_cut():
+def test_values_bootstrap_across_a_truncation():
     env = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 5}}
     with Training(env, DQN(**TABULAR, gamma=0.8, n_step=2, lr=[[0, 0.2], [1500, 1e-2]]), seed=0) as training:
         while training.step()["env_steps"] < 1500:
@@ -157,7 +157,7 @@ def test_a_truncated_episode_s_value_goes_on_behind_the_cut():
 @pytest.mark.parametrize(
     ("kind", "values"), [({}, [0, 1]), ({"distribution": "c51", "v_min": -1, "v_max": 2, "num_atoms": 4}, [0, 1])]
 )
-def test_an_episode_that_ends_for_good_is_worth_what_it_has_paid(kind, values):
+def test_a_terminated_episode_is_worth_exactly_its_rewards(kind, values):
     with Training(
         "rlrun.toys:ActionReward", DQN(**{**TABULAR, **kind, "lr": [[0, 0.1], [2000, 1e-3]]}), seed=0
     ) as training:
@@ -181,7 +181,7 @@ def test_a_small_world_is_solved_to_its_values():
     np.testing.assert_allclose(best, 0.9 ** np.arange(3, -1, -1), atol=0.05)
 
 
-def test_images_are_learned_from():
+def test_it_learns_from_images():
     config = {**SMALL, "model": {"hiddens": []}, "lr": 1e-3, "gamma": 0.0, "min_env_steps_per_iteration": 200}
     with Training(f"{__name__}:Pictures", DQN(**config), seed=0) as training:
         training.step()
@@ -198,7 +198,7 @@ def copy_of_the_replay(training):
     return replay
 
 
-def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_is_raw():
+def test_replay_stores_raw_observations_and_samples_use_current_statistics():
     with Training("CartPole-v1", DQN(**SMALL, normalize_observations=True), seed=1) as training:
         for _ in range(3):
             training.step()
@@ -213,7 +213,7 @@ def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_i
         np.testing.assert_array_equal(found["rewards"], raw["rewards"])
 
 
-def test_gradients_for_another_learner_are_noisy_too():
+def test_gradients_for_another_learner_include_the_noisy_parameters():
     with Training("CartPole-v1", DQN(**SMALL, **RAINBOW), seed=1) as training:
         training.start()
         learner = training.running.trainee.learner
@@ -264,7 +264,7 @@ def drawn_noise(policy, rows):
     return SampleBatch({name: torch.from_numpy(column) for name, column in columns.items()})
 
 
-def test_quantiles_are_what_the_paper_s_network_gives_at_each_fraction():
+def test_quantiles_equal_the_papers_network_at_each_fraction():
     policy = IQN(IQNConfig.parse(SMALL_IQN)).policy(SPACES, seed=3)
     named = {name: p.detach().numpy() for name, p in policy.module.named_parameters()}
     batch, observations = drawn_noise(policy, 2), np.random.default_rng(0).normal(size=(2, 1, 3)).astype(np.float32)
@@ -287,7 +287,7 @@ def test_the_loss_weighs_errors_by_the_drawn_fractions():
     assert loss.item() == pytest.approx(0.9 * (1.5 + 2.5) / 2 + 0.2 * (0.0 + 0.5) / 2)
 
 
-def test_online_and_target_quantiles_have_fractions_of_their_own_and_greedy_choices_fixed_ones():
+def test_online_and_target_quantiles_draw_separate_fractions_and_greedy_uses_midpoints():
     policy = IQN(IQNConfig.parse(SMALL_IQN)).policy(SPACES, seed=3)
     views, batch = dict(policy.module.named_parameters()), drawn_noise(policy, 2)
     observations = torch.randn(2, 1, 3, generator=torch.Generator().manual_seed(0))
@@ -320,7 +320,7 @@ def test_next_actions_are_chosen_at_midpoints_and_valued_at_drawn_fractions():
     assert (at_drawn.mean(-1).argmax(-1) != best).any()  # the drawn fractions would have chosen other actions
 
 
-def test_a_certain_action_next_to_a_noisy_one_gives_the_target_that_it_is_worth():
+def test_a_certain_action_next_to_a_noisy_one_gives_an_unbiased_target():
     """A certain return of 1.0, next to N(0.9, 1): choosing with 8 drawn quantiles gives 1.1 on average."""
     fractions = torch.from_numpy(np.random.default_rng(0).random((4_000, 1, 16), np.float32))
 
@@ -354,13 +354,13 @@ def test_soft_targets_weigh_actions_by_their_values_at_midpoints():
     torch.testing.assert_close(following, (ahead.exp() * (networks.target_q_outputs(next_obs) - tau * ahead)).sum(-2))
 
 
-def test_it_is_refused_with_layers_that_it_replaces(wording):
+def test_iqn_refuses_dueling_noisy_and_normalized_layers(wording):
     for other in ({"dueling": True}, {"noisy": True}, {"model": {"normalization": "layer"}}):
         with wording.raised(SpecError):
             IQNConfig.parse(other)
 
 
-def test_fractions_go_on_bit_for_bit_after_a_resume(tmp_path):
+def test_drawn_fractions_continue_bit_for_bit_after_a_resume(tmp_path):
     settings = {**SMALL_IQN, "learning_starts": 32, "min_env_steps_per_iteration": 64, "compile": False}
     with rlrun.Training("CartPole-v1", rlrun.IQN(**settings), seed=1) as training:
         training.step()

@@ -43,7 +43,7 @@ ONLINE = [[1.0, 2.0], [5.0, 3.0], [0.0, 0.0]]
 TARGET = [[9.0, 9.0], [4.0, 6.0], [7.0, 8.0]]
 
 
-def test_double_q_learning_takes_its_own_best_action_at_the_target_s_worth():
+def test_double_q_learning_values_its_own_best_action_with_the_target_network():
     loss = loss_of(ONLINE, TARGET, [(0, 1, 0.5, 0.9, 1)], double=True)
     error = 2.0 - (0.5 + 0.9 * 4.0)
     assert loss.total.item() == pytest.approx(error**2 / 2)
@@ -53,12 +53,12 @@ def test_double_q_learning_takes_its_own_best_action_at_the_target_s_worth():
     assert loss.statistics["q_mean"].item() == 2.0
 
 
-def test_plain_q_learning_takes_what_the_target_thinks_best():
+def test_plain_q_learning_uses_the_target_networks_best_value():
     loss = loss_of(ONLINE, TARGET, [(0, 1, 0.5, 0.9, 1)], double=False)
     assert loss.priorities.tolist() == pytest.approx([abs(2.0 - (0.5 + 0.9 * 6.0))])
 
 
-def test_behind_an_end_only_the_reward_counts():
+def test_after_a_termination_the_target_is_only_the_reward():
     loss = loss_of(ONLINE, TARGET, [(0, 1, 1.5, 0.0, 1)])
     assert loss.total.item() == pytest.approx(0.5 * 0.5**2)
     assert loss.statistics["td_error"].item() == pytest.approx(0.5)
@@ -104,7 +104,7 @@ def test_c51_learns_the_projected_distribution_and_its_priority_is_the_divergenc
     )
 
 
-def test_quantiles_learn_from_every_pair_with_those_of_the_next_best_action():
+def test_the_quantile_loss_compares_every_pair_with_the_next_best_action():
     online, target = [[0.0, 0.0, 1.0, 3.0], [0.0] * 4, [0.0] * 4], [[0.0] * 4, [0.0, 1.0, 4.0, 6.0], [0.0] * 4]
     loss = loss_of(online, target, [(0, 1, 1.0, 0.5, 1)], distribution="quantile", num_atoms=2, double=False)
     targets = [1.0 + 0.5 * 4.0, 1.0 + 0.5 * 6.0]  # 3, 4
@@ -126,7 +126,7 @@ def test_no_gradient_goes_through_targets():
     assert gradient[:-ACTIONS].view(ACTIONS, STATES).T.tolist() == [[0.0, -1.0], [0.0, 0.0], [0.0, 0.0]]
 
 
-def test_epsilon_is_0_with_exploration_of_another_kind_unless_it_is_given():
+def test_epsilon_defaults_to_0_with_noisy_networks_and_soft_q():
     assert DQNConfig.parse({}).epsilon == ((0, 1.0), (10_000, 0.05))
     assert DQNConfig.parse({"noisy": True}).epsilon == 0.0
     assert DQNConfig.parse({"exploration": "soft_q"}).epsilon == 0.0
@@ -155,7 +155,7 @@ def test_settings_that_do_not_fit_together_are_refused(config, message):
 
 
 @pytest.mark.parametrize("setting", ["dueling", "distribution", "num_atoms", "noisy", "model.hiddens"])
-def test_settings_that_shape_the_network_say_so(setting):
+def test_settings_that_shape_the_network_are_marked(setting):
     assert DQNConfig.shapes_parameters(setting)
     assert not DQNConfig.shapes_parameters("double")
 
@@ -177,7 +177,7 @@ def test_a_soft_value_is_the_log_sum_of_exponentials_whatever_the_values():
     assert loss.priorities.tolist() == pytest.approx([abs(2.0 - 0.5 * np.log(np.exp(2.0) + np.exp(0.4)))])
 
 
-def test_munchausen_is_refused_where_its_paper_defines_no_target():
+def test_munchausen_refuses_settings_for_which_its_paper_defines_no_target():
     for further, word in [({"n_step": 3}, "n_step"), ({"double": True}, "double"), ({"distribution": "c51"}, "c51")]:
         with pytest.raises(SpecError, match=word):
             DQNConfig.parse({"munchausen": {}, **further})

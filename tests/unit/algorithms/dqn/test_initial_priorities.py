@@ -27,7 +27,7 @@ def oracle(batch, n_step, gamma):
     return found
 
 
-def test_priorities_are_the_temporal_differences_over_n_steps_or_up_to_an_end():
+def test_initial_priorities_are_td_errors_over_n_steps_or_up_to_the_episodes_end():
     generator = np.random.default_rng(1)
     length, columns = 40, 3
     ends = generator.random((length, columns)) < 0.15
@@ -54,7 +54,7 @@ def test_priorities_are_the_temporal_differences_over_n_steps_or_up_to_an_end():
     assert "priorities" not in batch
 
 
-def test_a_replay_draws_first_what_the_worker_thought_worth_it():
+def test_the_replay_buffer_samples_by_the_workers_initial_priorities():
     config = ReplayConfig(capacity=100, sampling="prioritized", priority_alpha=1.0)
     replay = ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.9, seed=0)
 
@@ -75,7 +75,7 @@ def test_a_replay_draws_first_what_the_worker_thought_worth_it():
     assert (replay.sample(50, 0)["obs"] == fragment["obs"][4, 1]).all()
 
 
-def test_a_final_observation_that_allows_nothing_is_worth_nothing():
+def test_a_final_observation_without_allowed_actions_has_value_0():
     truncated = np.array([[False], [True], [False]])
     masked = np.full((4, 1, 2), -1e9, np.float32)
     masked[0], masked[1], masked[3] = [[1.0, 2.0]], [[3.0, -1e9]], [[5.0, 6.0]]

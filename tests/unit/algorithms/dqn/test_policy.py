@@ -107,7 +107,7 @@ def test_policies_of_images_act_in_torch_and_equal_their_module(head):
     )
 
 
-def test_a_network_of_one_s_own_acts_and_may_be_noisy():
+def test_a_custom_network_can_act_and_be_noisy():
     for head in ({}, {"noisy_sigma": 0.5}, {"returns": ReturnModel("quantile", 8)}):
         policy = policy_for(module=f"{__name__}:OwnNet", **head)
         flat, observations = randomized(policy), samples(BOX, 5)
@@ -118,12 +118,12 @@ def test_a_network_of_one_s_own_acts_and_may_be_noisy():
         )
 
 
-def test_a_network_of_one_s_own_that_returns_something_else_is_refused(wording):
+def test_a_custom_network_with_the_wrong_output_is_refused(wording):
     with wording.raised(UsageError):
         policy_for(module=f"{__name__}:ActorCriticOfOnesOwn")
 
 
-def test_actions_that_are_no_choice_are_refused(wording):
+def test_continuous_actions_are_refused(wording):
     with wording.raised(UsageError):
         plain_policy(QPolicy, BOX, Box(-1, 1, (2,)), ModelConfig(), seed=0)
 
@@ -140,7 +140,7 @@ def test_advantages_of_a_dueling_network_average_to_nothing():
     torch.testing.assert_close(heads["outputs"][:, 0].mean(1, keepdim=True), net.value_stream(features))
 
 
-def test_noise_of_nothing_leaves_a_noisy_network_as_the_plain_one():
+def test_with_zero_noise_a_noisy_network_equals_the_plain_one():
     plain, noisy = policy_for(), policy_for(noisy_sigma=0.5)
     flat, observations = noisy.parameters.gather(noisy.module).numpy(), samples(BOX, 6)
     np.testing.assert_array_equal(flat[: plain.parameters.size], plain.parameters.gather(plain.module).numpy())
@@ -157,7 +157,7 @@ def test_noisy_parameters_start_at_sigma_over_the_root_of_their_layer_s_inputs()
     assert module.num_noise == 4 + 9 + 9 + 2
 
 
-def test_noise_varies_a_layer_by_the_product_of_what_its_inputs_and_outputs_draw():
+def test_noise_of_a_layer_is_the_product_of_its_input_and_output_noise():
     module = NoisyNet(nn.Linear(2, 3), 0.5)
     noise = torch.tensor(factors(np.array([4.0, -9.0, 1.0, 0.0, -1.0], np.float32)))
     torch.testing.assert_close(noise, torch.tensor([2.0, -3.0, 1.0, 0.0, -1.0]))
@@ -176,7 +176,7 @@ def acted(behavior, observations, noise, *, t=0, starts=None):
     return record["actions"][t]
 
 
-def test_a_worker_acts_with_noise_drawn_for_a_fragment_as_the_learner_would_and_evaluation_without():
+def test_workers_use_one_noise_draw_per_fragment_and_evaluation_uses_none():
     policy = policy_for(noisy_sigma=4.0)
     flat, observations = randomized(policy), samples(BOX, 40)
     behavior = loaded(policy, flat)
@@ -190,7 +190,7 @@ def test_a_worker_acts_with_noise_drawn_for_a_fragment_as_the_learner_would_and_
     np.testing.assert_array_equal(behavior.actions(observations, None) - 5, without.argmax(-1))
 
 
-def test_the_learner_draws_noise_for_each_of_three_passes_and_only_for_noisy_networks():
+def test_the_learner_draws_separate_noise_for_three_passes_of_a_noisy_network():
     policy = policy_for(noisy_sigma=0.5)
     drawn = policy.draws(np.random.default_rng(0), 32, 1)[NOISE]
     assert drawn.shape == (1, 3, policy.module.num_noise)
@@ -201,7 +201,7 @@ def test_the_learner_draws_noise_for_each_of_three_passes_and_only_for_noisy_net
     assert not torch.equal(networks.values(observations), networks.target_values(observations))
 
 
-def test_the_best_action_is_taken_as_often_as_epsilon_leaves_it():
+def test_the_best_action_is_taken_with_the_frequency_implied_by_epsilon():
     policy = policy_for()
     flat, observations = randomized(policy), samples(BOX, 1).repeat(4000, 0)
     (best,) = set(values_of(policy, flat, observations).argmax(-1))
@@ -214,7 +214,7 @@ def test_the_best_action_is_taken_as_often_as_epsilon_leaves_it():
 
 
 @pytest.mark.parametrize(("env_steps", "epsilon"), [(0, 1.0), (50, 0.65), (100, 0.3), (10_000, 0.3)])
-def test_epsilon_follows_the_env_steps_that_weights_arrive_with(env_steps, epsilon):
+def test_epsilon_is_scheduled_by_the_env_steps_sent_with_the_weights(env_steps, epsilon):
     policy = policy_for()
     behavior = loaded(policy, randomized(policy), epsilon=((0, 1.0), (100, 0.3)), env_steps=env_steps)
     assert behavior.exploration.epsilon == pytest.approx(epsilon)
@@ -230,7 +230,7 @@ def test_soft_q_draws_actions_by_the_softmax_of_values_over_temperature():
     np.testing.assert_allclose(shares, np.exp(values) / np.exp(values).sum(), atol=0.012)
 
 
-def test_noise_on_parameters_holds_until_an_episode_begins_in_the_first_column():
+def test_parameter_noise_is_kept_until_an_episode_starts_in_the_first_slot():
     policy = policy_for(exploration="parameter_noise")
     flat, observations = randomized(policy), samples(BOX, 30)
     behavior = loaded(policy, flat, epsilon=0.2)
@@ -250,7 +250,7 @@ def test_noise_on_parameters_holds_until_an_episode_begins_in_the_first_column()
     np.testing.assert_array_equal(acted(again, observations, noise), expected)
 
 
-def test_noise_on_parameters_grows_while_it_changes_less_than_epsilon_would_and_shrinks_after():
+def test_parameter_noise_adapts_to_change_actions_as_much_as_epsilon_would():
     noise = AdaptiveNoise(num_actions=4)
     noise.load(Weights(0, np.zeros(3, np.float32), schedules={"epsilon": 0.2}))
     assert noise.bound == pytest.approx(-np.log(0.8 + 0.2 / 4))
@@ -263,7 +263,7 @@ def test_noise_on_parameters_grows_while_it_changes_less_than_epsilon_would_and_
     assert noise.std == pytest.approx(FIRST_STD / ADAPTATION)
 
 
-def test_what_actions_were_worth_is_recorded_with_the_closing_observation():
+def test_q_values_are_recorded_including_the_closing_observation():
     policy = policy_for(records_values=True)
     flat, observations = randomized(policy), samples(BOX, 6).reshape(3, 2, 4)
     behavior = loaded(policy, flat, epsilon=1.0)
@@ -288,7 +288,7 @@ class Always(EpsilonGreedy):
         return np.full(len(noise), self.action)
 
 
-def test_an_exploration_of_ones_own_acts_in_place_of_rlruns_and_each_acting_side_has_its_own():
+def test_a_custom_exploration_replaces_rlruns_with_one_instance_per_behavior():
     policy = policy_for(exploration=f"{__name__}:Always")
     behaviors = [loaded(policy, randomized(policy)) for _ in range(2)]
     record = behaviors[0].collector.allocate(1, 4)

@@ -50,7 +50,7 @@ def test_a_truncation_bootstraps_from_the_best_value_of_its_final_observation_an
     )
 
 
-def test_a_final_observation_that_allows_no_action_counts_as_nothing():
+def test_a_final_observation_without_allowed_actions_has_value_0():
     forbidden = [5.0, FORBIDDEN, 7.0]
     for ends in ({"terminated": [0]}, {"truncated": [0]}):
         assert targets_of(forbidden, [1.0, 0.0], final=[1], **ends)[0] == 1.0
@@ -91,12 +91,12 @@ def test_the_loss_is_half_the_squared_error_of_the_taken_action():
     assert algorithm.loss(policy.outputs(views, batch), batch, {}).total.item() == pytest.approx((4 + 0.25) / 2 / 2)
 
 
-def test_a_minibatch_beyond_the_batch_is_refused(wording):
+def test_a_minibatch_larger_than_the_batch_is_refused(wording):
     with wording.raised(SpecError, "train_batch_size"):
         PQNConfig.parse({"train_batch_size": 64, "minibatch_size": 65})
 
 
-def test_it_goes_on_bit_for_bit_after_a_resume(tmp_path):
+def test_it_continues_bit_for_bit_after_a_resume(tmp_path):
     settings = {
         "num_envs_per_worker": 2,
         "train_batch_size": 32,

@@ -101,24 +101,24 @@ def gradients(scales: tuple[float, float], free_nats: float) -> tuple[Tensor, Te
     return found[0], found[1], differences[0], differences[1]
 
 
-def test_the_divergence_moves_prior_and_posterior_by_their_own_weights() -> None:
+def test_the_divergence_has_separate_weights_for_prior_and_posterior() -> None:
     posterior, prior, of_posterior, of_prior = gradients((1.0, 0.1), 0.0)
     torch.testing.assert_close(posterior, 0.1 * of_posterior, rtol=1e-6, atol=1e-8)
     torch.testing.assert_close(prior, 1.0 * of_prior, rtol=1e-6, atol=1e-8)
 
 
-def test_a_divergence_within_the_free_nats_moves_nothing() -> None:
+def test_a_divergence_within_the_free_nats_has_no_gradient() -> None:
     posterior, prior, _, _ = gradients((1.0, 0.1), 100.0)
     assert posterior.abs().max() == prior.abs().max() == 0
 
 
-def test_percentiles_are_of_the_rows_that_count() -> None:
+def test_percentiles_only_use_rows_with_weight() -> None:
     returns = torch.tensor([[0.0, 10.0], [500.0, -500.0], [20.0, 30.0]])
     found = percentiles(returns, torch.tensor([1.0, 0.0, 1.0]), (0.05, 0.5, 0.95))
     np.testing.assert_allclose(found, np.percentile([0, 10, 20, 30], [5, 50, 95]), rtol=rounding_error(4))
 
 
-def test_the_range_of_returns_moves_by_a_hundredth_of_the_way_and_is_descended_by_nobody() -> None:
+def test_the_return_range_adapts_gradually_and_is_not_optimized() -> None:
     learner = learner_of()
     learner.step(sequences(learner), scheduled=SCHEDULED)
     slot = learner.policy.parameters.slot("return_range")
@@ -134,7 +134,7 @@ def test_the_range_of_returns_moves_by_a_hundredth_of_the_way_and_is_descended_b
 
 
 @pytest.mark.parametrize("range_before", [0.01, 50.0])
-def test_the_actors_loss_weighs_steps_by_the_chance_of_reaching_them_and_scales_returns_down_alone(
+def test_the_actor_loss_weights_steps_by_reachability_and_only_scales_returns_down(
     range_before: float,
 ) -> None:
     """Compares sums over single steps, in double precision, with the loss (arXiv:2301.04104, eqs. 11 and 12)."""
@@ -188,7 +188,7 @@ def test_each_loss_moves_its_own_parameters_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("is_continuous", [False, True])
-def test_updates_by_kernels_are_those_of_torch(is_continuous: bool) -> None:
+def test_kernel_and_numpy_updates_match_torch(is_continuous: bool) -> None:
     actions = gymnasium.spaces.Box(-1, 1, (2,)) if is_continuous else NUMBERS.action
     spaces = Spaces(NUMBERS.observation, actions)
     executors: list[UpdateExecutor] = ["eager", "c", "numpy"]
@@ -204,7 +204,7 @@ def test_updates_by_kernels_are_those_of_torch(is_continuous: bool) -> None:
             assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
-def test_a_sequence_that_holds_nothing_changes_no_loss() -> None:
+def test_an_invalid_sequence_does_not_affect_updates() -> None:
     one, other = learner_of(), learner_of()
     batch = sequences(one, rows=4)
     batch["valid"][3] = False
@@ -215,7 +215,7 @@ def test_a_sequence_that_holds_nothing_changes_no_loss() -> None:
     np.testing.assert_array_equal(one.flat(), other.flat())
 
 
-def test_imagined_steps_enter_no_count_of_real_ones() -> None:
+def test_imagined_steps_are_not_counted_as_env_steps() -> None:
     with rlrun.Training("Pendulum-v1", rlrun.Dreamer(**TINY), seed=100) as training:
         result = [training.step() for _ in range(2)][-1]
         minibatches = training.running.trainee.learner.sgd_steps
@@ -223,7 +223,7 @@ def test_imagined_steps_enter_no_count_of_real_ones() -> None:
     assert minibatches == int(0.05 * (result["env_steps"] - 40))
 
 
-def test_without_a_discount_no_step_is_taken_for_an_end() -> None:
+def test_with_gamma_0_steps_are_not_mistaken_for_terminations() -> None:
     with rlrun.Training("Pendulum-v1", rlrun.Dreamer(**TINY, gamma=0.0), seed=100) as training:
         training.step()
         learner = training.running.trainee.learner
@@ -236,7 +236,7 @@ def continues(outputs: DreamerNetworks, batch: SampleBatch) -> Tensor:
     return outputs.rows(batch).continues
 
 
-def test_a_trial_keeps_a_picture_of_its_dreams_that_its_report_shows(tmp_path: Path) -> None:
+def test_a_trial_saves_a_picture_of_imagined_steps_and_its_report_shows_it(tmp_path: Path) -> None:
     entry = {
         "algorithm": "dreamer",
         "env": LAKE,
@@ -252,7 +252,7 @@ def test_a_trial_keeps_a_picture_of_its_dreams_that_its_report_shows(tmp_path: P
 
 
 @pytest.mark.parametrize(("env", "compile_"), [("Pendulum-v1", True), (LAKE, False)])
-def test_a_resumed_run_goes_on_to_the_last_bit(env: Any, compile_: bool, tmp_path: Path) -> None:
+def test_a_resumed_run_continues_bit_for_bit(env: Any, compile_: bool, tmp_path: Path) -> None:
     with rlrun.Training(env, rlrun.Dreamer(**{**TINY, "compile": compile_}), seed=100) as one:
         one.step()
         one.step()
@@ -310,7 +310,7 @@ def imagined_rewards(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, 
     return {"rewards": torch.stack(given, 1), "continues": torch.stack(lasts, 1)}
 
 
-def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None:
+def test_imagined_rewards_and_ends_on_a_tiny_lake_are_within_0_05_of_the_true_ones() -> None:
     lake = Spaces(gymnasium.spaces.Discrete(4), gymnasium.spaces.Discrete(4))
     learner = learner_of(lake, model={"size": "nano", "hiddens": [32]}, free_nats=0.0)
     drawn = np.random.default_rng(0)
@@ -337,7 +337,7 @@ def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None
         ({"normalize_observations": True}, "symlog"),
     ],
 )
-def test_settings_that_mean_nothing_here_are_refused(setting: dict[str, Any], message: str) -> None:
+def test_unsupported_settings_are_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         DreamerConfig.parse(setting)
 
@@ -350,11 +350,11 @@ def test_lambda_returns_of_three_steps_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([[first, middle, last]]))
 
 
-def test_with_lambda_0_they_look_one_step_ahead_and_with_1_to_the_end() -> None:
+def test_lambda_returns_look_one_step_ahead_with_lambda_0_and_to_the_end_with_1() -> None:
     torch.testing.assert_close(lambda_returns(REWARDS, DISCOUNTS, VALUES, 0.0), torch.tensor([[11.0, 17.0, 23.0]]))
     torch.testing.assert_close(lambda_returns(REWARDS, DISCOUNTS, VALUES, 1.0), torch.tensor([[7.75, 13.5, 23.0]]))
 
 
-def test_nothing_counts_behind_an_end() -> None:
+def test_lambda_returns_ignore_everything_after_a_termination() -> None:
     discounts = torch.tensor([[0.5, 0.0, 0.5]])
     assert lambda_returns(REWARDS, discounts, VALUES, 1.0).tolist() == [[2.0, 2.0, 23.0]]

@@ -60,7 +60,7 @@ def found_for(space: gymnasium.Space[Any], start_at: int | None = None) -> tuple
     return batch, map_tree(lambda leaf: leaf.numpy(), found)
 
 
-def test_what_was_observed_is_shown_as_it_was() -> None:
+def test_observed_numbers_and_rewards_are_shown_unchanged() -> None:
     batch, found = found_for(VECTOR)
     shown, expected = found["numbers"]
     np.testing.assert_allclose(shown, batch["obs"][0], rtol=rounding_error(4))
@@ -69,7 +69,7 @@ def test_what_was_observed_is_shown_as_it_was() -> None:
     assert found["is_known"].all()
 
 
-def test_nothing_is_drawn_of_an_episode_that_begins_while_imagining() -> None:
+def test_an_episode_that_starts_during_imagination_is_not_drawn() -> None:
     _, found = found_for(VECTOR, start_at=7)
     assert found["is_known"].tolist() == [True] * 7 + [False] * 3
 
@@ -85,7 +85,7 @@ def test_a_picture_is_a_small_svg(space: gymnasium.Space[Any]) -> None:
     assert len(re.findall("<image", picture)) == (0 if space is VECTOR else 1)
 
 
-def test_noise_around_a_constant_is_drawn_small_and_time_has_an_axis() -> None:
+def test_small_noise_is_drawn_to_scale_and_the_time_axis_has_labels() -> None:
     steps = np.arange(8)
     noise = 1.0 + 0.001 * (-1.0) ** steps
     known = np.ones(8, np.bool_)

@@ -63,7 +63,7 @@ def drawn_observations(space: gymnasium.Space[Any], length: int, slots: int) -> 
     return drawn.normal(size=(length, slots, *space.shape)).astype(np.float32)
 
 
-def test_rewards_and_ends_stand_at_the_observation_that_their_step_leads_to() -> None:
+def test_rewards_and_terminations_are_aligned_with_the_observation_they_lead_to() -> None:
     # An episode begins in row 1 and terminates with the step in row 2; row 3 is its final observation.
     batch = SampleBatch(
         valid=torch.tensor([[True, True, True, False, True]]),
@@ -82,7 +82,7 @@ def test_rewards_and_ends_stand_at_the_observation_that_their_step_leads_to() ->
     assert rows.actions[0].tolist() == [[float(i == own) for i in range(3)] for own in taken]
 
 
-def test_a_row_that_holds_nothing_does_not_count() -> None:
+def test_an_empty_row_is_not_counted() -> None:
     batch = SampleBatch(
         valid=torch.tensor([[False, True, False]]),
         rewards=torch.zeros(1, 3),
@@ -96,7 +96,7 @@ def test_a_row_that_holds_nothing_does_not_count() -> None:
 
 @pytest.mark.parametrize("actions", [CHOICES, BOX])
 @pytest.mark.parametrize("space", [VECTOR, BOTH])
-def test_who_acts_has_the_states_and_outputs_of_who_learns(
+def test_acting_and_learning_compute_the_same_states_and_outputs(
     space: gymnasium.Space[Any], actions: gymnasium.Space[Any]
 ) -> None:
     policy, length, slots = policy_for(space, actions), 12, 4
@@ -132,7 +132,7 @@ def test_who_acts_has_the_states_and_outputs_of_who_learns(
     np.testing.assert_array_equal(record["state"][1], np.where(starts[1][:, None], 0, states[0]))
 
 
-def test_evaluation_takes_the_likeliest_latents_and_actions_and_draws_them_where_it_explores() -> None:
+def test_greedy_evaluation_is_deterministic_and_sampled_evaluation_is_not() -> None:
     policy = policy_for()
     observations = drawn_observations(VECTOR, 1, 64)[0]
 
@@ -146,7 +146,7 @@ def test_evaluation_takes_the_likeliest_latents_and_actions_and_draws_them_where
     assert set(actions(np.random.default_rng(0))) == {5, 6, 7}
 
 
-def test_who_is_told_of_other_actions_remembers_those() -> None:
+def test_actions_executed_in_place_of_chosen_ones_are_remembered() -> None:
     behavior = acting(policy_for())
     behavior.begin_episodes(np.ones(2, np.bool_))
     behavior.actions(drawn_observations(VECTOR, 1, 2)[0], None)
@@ -157,7 +157,7 @@ def test_who_is_told_of_other_actions_remembers_those() -> None:
     assert after[:, 18:].tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
-def test_imagination_begins_with_the_given_states_and_needs_no_gradient() -> None:
+def test_imagination_starts_from_the_given_states_without_gradients() -> None:
     policy = policy_for(actions=BOX)
     networks = networks_of(policy)
     noise = policy.draws(np.random.default_rng(0), 5, 2)
@@ -192,13 +192,13 @@ def test_imagination_begins_with_the_given_states_and_needs_no_gradient() -> Non
         ),
     ],
 )
-def test_what_a_world_model_cannot_imagine_is_refused(
+def test_spaces_that_a_world_model_cannot_handle_are_refused(
     space: gymnasium.Space[Any], actions: gymnasium.Space[Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         policy_for(space, actions)
 
 
-def test_a_plan_says_that_images_enter_through_convolutions_of_its_own(wording) -> None:
+def test_the_plan_says_that_images_use_dreamers_own_convolutions(wording) -> None:
     said = dict(described_leaves(policy_for(BOTH).leaves))
     assert said["image"] == wording("255")

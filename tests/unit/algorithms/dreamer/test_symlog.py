@@ -43,18 +43,18 @@ def test_bins_are_symmetric_around_zero_and_reach_the_symexp_of_20() -> None:
     )
 
 
-def test_the_mean_of_a_two_hot_distribution_is_its_number() -> None:
+def test_the_mean_of_a_two_hot_distribution_is_the_encoded_number() -> None:
     near = rounding_error(255)
     torch.testing.assert_close(mean_of_bins(dense(NUMBERS), BINS), NUMBERS, rtol=near, atol=near)
 
 
-def test_a_number_beyond_the_bins_is_the_outermost_one() -> None:
+def test_a_number_beyond_the_bins_is_encoded_as_the_outermost_bin() -> None:
     far = dense(torch.tensor([-1e10, 1e10]))
     assert far[0, 0] == 1
     assert far[1, -1] == 1
 
 
-def test_a_number_on_a_bin_is_that_bin_alone() -> None:
+def test_a_number_exactly_on_a_bin_is_one_hot() -> None:
     assert bool((dense(BINS) == torch.eye(len(BINS))).all())
 
 
@@ -62,7 +62,7 @@ def test_a_uniform_distribution_over_huge_bins_has_the_mean_zero_exactly() -> No
     assert mean_of_bins(torch.full((3, 255), 1 / 255), BINS).tolist() == [0, 0, 0]
 
 
-def test_the_cross_entropy_is_that_of_the_dense_distributions() -> None:
+def test_two_hot_cross_entropy_equals_that_of_dense_distributions() -> None:
     logits = torch.randn(len(NUMBERS), 255, generator=torch.Generator().manual_seed(0))
     expected = -(dense(NUMBERS) * logits.log_softmax(-1)).sum(-1)
     torch.testing.assert_close(two_hot_cross_entropy(logits, NUMBERS, BINS), expected)

@@ -41,7 +41,7 @@ def random_rows(model: WorldModel) -> tuple[Tensor, Tensor, Tensor, States, Tens
     )
 
 
-def test_rows_at_once_are_the_same_as_step_by_step() -> None:
+def test_observing_all_rows_at_once_equals_observing_step_by_step() -> None:
     model = model_for(VECTOR)
     embedded, actions, starts, state, noise = random_rows(model)
     together, distributions = model.observe(embedded, actions, starts, state, noise)
@@ -53,7 +53,7 @@ def test_rows_at_once_are_the_same_as_step_by_step() -> None:
         torch.testing.assert_close(own[:, 0], distributions[:, t])
 
 
-def test_what_came_before_an_episodes_start_does_not_matter() -> None:
+def test_steps_before_an_episodes_start_do_not_affect_its_state() -> None:
     model = model_for(VECTOR)
     embedded, actions, starts, state, noise = random_rows(model)
     found, _ = model.observe(embedded, actions, starts, state, noise)
@@ -91,7 +91,7 @@ def test_gradients_of_latent_parts_go_straight_to_their_distributions() -> None:
 
 
 @pytest.mark.parametrize("space", [IMAGE, BOTH])
-def test_images_are_decoded_in_the_form_they_have(space: gymnasium.Space[object]) -> None:
+def test_decoded_images_have_the_shape_of_the_observed_ones(space: gymnasium.Space[object]) -> None:
     model = model_for(space)
     image = torch.randint(256, (2, 3, 64, 48, 3), dtype=torch.uint8)
     observations = image if space is IMAGE else {"image": image, "numbers": torch.randn(2, 3, 5)}
@@ -103,7 +103,7 @@ def test_images_are_decoded_in_the_form_they_have(space: gymnasium.Space[object]
     torch.testing.assert_close(shown[4], image[1, 1].permute(2, 0, 1) / 255)
 
 
-def test_sizes_grow_and_single_widths_can_be_overridden() -> None:
+def test_model_sizes_are_ordered_and_single_widths_can_be_overridden() -> None:
     widths = [DreamerModelConfig(size=size).widths for size in SIZES]
     assert widths == sorted(widths, key=lambda own: own.recurrent)
     own = DreamerModelConfig(size="nano", hiddens=(32, 32), latents=7).widths

@@ -51,7 +51,7 @@ def test_an_ellipsoid_is_solved_although_its_axes_differ_by_a_thousand() -> None
 
 
 @pytest.mark.parametrize(("optimum", "condition", "sigma"), [(0.9, 1.0, 0.5), (0.9, 1e3, 2.0), (0.5, 1.0, 5.0)])
-def test_a_quadratic_in_a_box_is_solved_although_it_is_flat_beyond_the_bounds(
+def test_a_quadratic_that_is_flat_beyond_its_bounds_is_solved_with_the_overshoot_penalty(
     optimum: float, condition: float, sigma: float
 ) -> None:
     """Parameters are clipped to [-1, 1] before their cost is computed, like actions on their way to an env."""
@@ -92,7 +92,7 @@ def test_the_first_step_goes_to_the_weighted_mean_of_the_better_half() -> None:
 
 @pytest.mark.parametrize("generation", [1, 2])
 @pytest.mark.parametrize("of_threshold", [0.99, 1.01])
-def test_the_path_stalls_and_the_covariance_keeps_what_it_lacks_where_the_step_size_path_is_long(
+def test_a_long_step_size_path_stalls_the_covariance_path_as_in_the_tutorial(
     generation: int, of_threshold: float
 ) -> None:
     """Eqs. 45 and 47 of arXiv:1604.00772, implemented once more, just below and above where h_sigma changes.
@@ -136,7 +136,7 @@ def test_the_path_stalls_and_the_covariance_keeps_what_it_lacks_where_the_step_s
     np.testing.assert_allclose(after["covariance"], covariance, rtol=1e-10, atol=1e-14)
 
 
-def test_it_goes_on_from_its_state_bit_for_bit() -> None:
+def test_it_continues_from_its_state_bit_for_bit() -> None:
     generator = np.random.default_rng(1)
     search = CovarianceAdaptation(np.ones(5), 0.3, 6)
 
@@ -174,7 +174,7 @@ def test_the_covariance_stays_positive_definite() -> None:
         ("more", 1, "has mean, sigma, covariance, generation, sigma_path, path, axes, lengths, more"),
     ],
 )
-def test_a_saved_distribution_of_another_kind_is_refused(name: str, value: object, said: str) -> None:
+def test_an_invalid_saved_distribution_is_refused(name: str, value: object, said: str) -> None:
     search = CovarianceAdaptation(np.zeros(3), 0.5, 4)
     with pytest.raises(ValueError, match=said):
         search.load_state({**search.state(), name: value})

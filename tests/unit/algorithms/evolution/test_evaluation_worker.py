@@ -44,15 +44,13 @@ def trained(kind: type[Algorithm[Any]], env: EnvConfig) -> None:
 
 
 @pytest.mark.parametrize("kind", [ES, ARS, CMAES, CEM])
-def test_an_observation_that_is_no_number_is_named_with_its_place(kind: type[Algorithm[Any]]) -> None:
+def test_a_nan_observation_is_reported_with_its_episode_and_step(kind: type[Algorithm[Any]]) -> None:
     told = r"Blinks: worker 0, env \d, episode \d+ with seed \d+, step 4: the observation contains NaN"
     with pytest.raises(EnvError, match=told):
         trained(kind, EnvConfig(id=f"{__name__}:Blinks"))
 
 
-def test_an_episode_that_does_not_end_is_told_of_while_it_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch, wording
-) -> None:
+def test_an_endless_episode_causes_a_warning_and_then_an_error(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
     monkeypatch.setattr(endless_episodes, "LONGEST_EPISODE", 100)
     endless = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})
@@ -63,9 +61,7 @@ def test_an_episode_that_does_not_end_is_told_of_while_it_is_waited_for(
         trained(ES, endless)
 
 
-def test_who_wants_the_end_does_not_wait_for_an_episode_that_may_never_end(
-    monkeypatch: pytest.MonkeyPatch, wording
-) -> None:
+def test_an_interrupt_does_not_wait_for_a_long_episode_to_end(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
     endless = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})
     interrupt_requested.set()

@@ -69,7 +69,7 @@ class Quadratic(gymnasium.Env[Any, Any]):
         return np.zeros(1, np.float32), -float(np.square(action - 0.9).sum()), True, False, {}
 
 
-def test_cmaes_comes_back_from_where_actions_are_clipped() -> None:
+def test_cmaes_recovers_from_parameters_whose_actions_are_clipped() -> None:
     found = []
     for num_envs in (3, 8):
         training = training_of("cmaes", f"{__name__}:Quadratic", sigma=3.0, num_envs_per_worker=num_envs)
@@ -82,7 +82,7 @@ def test_cmaes_comes_back_from_where_actions_are_clipped() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_what_is_evaluated_is_the_present_policy(name: str, tmp_path: Path) -> None:
+def test_evaluation_uses_the_current_policy_also_after_a_restore(name: str, tmp_path: Path) -> None:
     training = training_of(name)
     for _ in range(3):
         training.step()
@@ -95,7 +95,7 @@ def test_what_is_evaluated_is_the_present_policy(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, tmp_path: Path) -> None:
+def test_a_restored_run_continues_exactly(name: str, tmp_path: Path) -> None:
     training = training_of(name)
     parameters(training, 2)
     training.save(tmp_path / "checkpoint")
@@ -106,7 +106,7 @@ def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, tmp_pat
     restored.close()
 
 
-def test_a_step_of_ars_follows_the_best_pairs_over_the_deviation_of_their_returns() -> None:
+def test_an_ars_step_follows_the_best_pairs_scaled_by_their_returns_deviation() -> None:
     training = training_of("ars", lr=0.5)
     trainee = training.running.trainee
     before = trainee.learner.flat()
@@ -119,7 +119,7 @@ def test_a_step_of_ars_follows_the_best_pairs_over_the_deviation_of_their_return
     training.close()
 
 
-def test_ars_stays_where_all_returns_are_equal() -> None:
+def test_ars_does_not_move_if_all_returns_are_equal() -> None:
     training = training_of("ars")
     before = training.running.trainee.learner.flat()
     FollowBestPairs(training.running.trainee, 4)(Returns(0, np.arange(8, dtype=np.int32), np.full(8, 10.0)))
@@ -127,7 +127,7 @@ def test_ars_stays_where_all_returns_are_equal() -> None:
     training.close()
 
 
-def test_the_first_step_of_es_goes_by_the_learning_rate_to_where_ranks_say() -> None:
+def test_the_first_es_step_moves_each_parameter_by_lr_in_the_ranked_direction() -> None:
     training = training_of("es", lr=0.01, weight_decay=0.0)
     trainee = training.running.trainee
     before = trainee.learner.flat()
@@ -141,7 +141,7 @@ def test_the_first_step_of_es_goes_by_the_learning_rate_to_where_ranks_say() -> 
     training.close()
 
 
-def test_weight_decay_pulls_parameters_to_zero_where_ranks_say_nothing() -> None:
+def test_weight_decay_pulls_parameters_to_zero_if_all_returns_are_equal() -> None:
     training = training_of("es", lr=0.01)
     trainee = training.running.trainee
     before = trainee.learner.flat()
@@ -153,7 +153,7 @@ def test_weight_decay_pulls_parameters_to_zero_where_ranks_say_nothing() -> None
 
 
 @pytest.mark.parametrize("hiddens", [(4,), (256, 256)])
-def test_an_evaluation_takes_at_most_64_bytes_on_the_way_back_whatever_the_network(hiddens: tuple[int, ...]) -> None:
+def test_workers_return_at_most_64_bytes_per_evaluation_for_any_network_size(hiddens: tuple[int, ...]) -> None:
     training = training_of("es", num_pairs=64, model={"hiddens": list(hiddens)}, normalize_observations=False)
     trainee = training.running.trainee
     env = EnvConfig(id="CartPole-v1")
@@ -166,7 +166,7 @@ def test_an_evaluation_takes_at_most_64_bytes_on_the_way_back_whatever_the_netwo
     training.close()
 
 
-def test_observations_are_normalised_by_all_that_was_acted_on_in_earlier_generations() -> None:
+def test_observation_statistics_include_all_env_steps() -> None:
     training = training_of("ars")
     result = training.step()
     (moments,) = training.running.trainee.filters.moments.values()
@@ -181,7 +181,7 @@ def test_candidates_act_in_every_kind_of_action_space() -> None:
         training.close()
 
 
-def test_networks_with_memory_begin_each_episode_without_any() -> None:
+def test_runs_with_recurrent_networks_do_not_depend_on_the_number_of_envs() -> None:
     found = []
     for num_envs in (1, 5):
         training = training_of("es", num_envs_per_worker=num_envs, model={"hiddens": [4], "core": "gru"})
@@ -204,14 +204,14 @@ def test_cmaes_refuses_networks_whose_covariance_would_be_too_large(wording) -> 
     training.close()
 
 
-def test_settings_of_losses_are_refused_with_the_reason(wording) -> None:
+def test_loss_settings_are_refused_with_the_reason(wording) -> None:
     with wording.raised(SpecError):
         ESConfig.parse({"max_grad_norm": 1.0})
     with wording.raised(SpecError):
         ESConfig.parse({"gamma": 0.9})
 
 
-def test_numbers_of_step_infos_are_summed_up_by_episode() -> None:
+def test_step_info_columns_are_summed_over_each_episode() -> None:
     # On a ring of one cell, a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
     env = {"id": "rlrun.toys:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
     with rlrun.Training(

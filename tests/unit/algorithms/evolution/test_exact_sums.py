@@ -16,7 +16,7 @@ ROWS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=20)
 
 
 @given(ROWS)
-def test_sums_and_squares_are_those_of_fractions(rows: list[tuple[float, float]]) -> None:
+def test_sums_and_squares_equal_exact_fractions(rows: list[tuple[float, float]]) -> None:
     sums = ExactSums.of(np.array(rows, np.float32))
     for column in range(2):
         numbers = [Fraction(row[column]) for row in rows]
@@ -31,7 +31,7 @@ def test_neither_order_nor_grouping_matters(rows: list[tuple[float, float]], cut
     assert parts == ExactSums.of(np.array(rows, np.float32))
 
 
-def test_moments_are_those_of_the_rows() -> None:
+def test_moments_of_exact_sums_match_the_rows() -> None:
     rows = np.random.default_rng(1).normal(3.0, 2.0, (1000, 2, 3)).astype(np.float32)
     found, expected = ExactSums.of(rows).moments(), Moments.of(rows, 1)
     assert found.count == expected.count
@@ -40,6 +40,6 @@ def test_moments_are_those_of_the_rows() -> None:
     assert ExactSums.of(rows[:0]).moments().count == 0
 
 
-def test_what_is_not_finite_is_refused(wording) -> None:
+def test_non_finite_numbers_are_refused(wording) -> None:
     with wording.raised(ValueError, "NaN"):
         ExactSums.of(np.array([[0.0], [np.nan]]))

@@ -22,7 +22,7 @@ from rlrun.engine.policy.weights import Weights
 from tests.rounding import rounding_error
 
 
-def test_a_pair_lies_mirrored_around_the_present_parameters_and_begins_with_one_episode() -> None:
+def test_a_pair_mirrors_its_noise_around_the_parameters_and_shares_an_episode() -> None:
     present = np.array([1.0, -2.0, 0.5], np.float32)
     weights = Weights(3, present, env_steps=50, schedules={"sigma": ((0, 0.2), (100, 0.4))})
     pairs = MirroredPairs(4)
@@ -38,7 +38,7 @@ def test_noise_is_the_same_wherever_it_is_made_and_differs_by_seed_generation_an
     assert len(draws) == 4
 
 
-def test_listed_candidates_are_the_rows_behind_the_present_parameters() -> None:
+def test_listed_candidates_follow_the_current_parameters_in_the_weights() -> None:
     weights = Weights(0, np.arange(12, dtype=np.float32))
     listed = ListedCandidates(3)
     rows = [listed.parameters(weights, 0, 0, candidate).tolist() for candidate in range(3)]
@@ -47,30 +47,30 @@ def test_listed_candidates_are_the_rows_behind_the_present_parameters() -> None:
 
 
 @given(st.lists(st.integers(-3, 3), min_size=2, max_size=30))
-def test_centred_ranks_average_ties_and_add_up_to_nothing(returns: list[int]) -> None:
+def test_centred_ranks_average_ties_and_sum_to_zero(returns: list[int]) -> None:
     ranks = centred_ranks(np.array(returns, np.float64))
     np.testing.assert_allclose(ranks, (rankdata(returns) - 1) / (len(returns) - 1) - 0.5, atol=1e-12)
     assert ranks.sum() == pytest.approx(0, abs=1e-9)
 
 
-def test_candidates_are_ranked_by_returns_less_half_their_range_for_each_deviation_of_overshoot() -> None:
+def test_overshoots_are_penalized_by_half_the_return_range_per_deviation() -> None:
     returns, overshoots = np.array([10.0, 11.0, 12.0, 13.0, 14.0]), np.array([0.0, 0.0, 0.0, 1.0, 2.0])
     # The range from 11 to 13 is 2, and the deviation is 0.8, so 13 and 14 count as 13 - 1 / 0.8 and 14 - 2 / 0.8.
     np.testing.assert_allclose(overshoots.std(), 0.8)
     assert (-ranks_within_bounds(returns, overshoots)).tolist() == [4, 3, 0, 1, 2]
 
 
-def test_equal_returns_are_ranked_by_the_lower_overshoot_and_then_in_their_order() -> None:
+def test_ties_in_returns_are_broken_by_lower_overshoot_and_then_by_order() -> None:
     assert (-ranks_within_bounds(np.ones(5), np.array([3.0, 0.0, 2.0, 0.0, 1.0]))).tolist() == [4, 0, 3, 1, 2]
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=30))
-def test_within_the_bounds_only_returns_count(returns: list[int]) -> None:
+def test_without_overshoots_candidates_are_ranked_by_returns_alone(returns: list[int]) -> None:
     found = ranks_within_bounds(np.array(returns, np.float64), np.zeros(len(returns)))
     assert np.argsort(-found).tolist() == np.argsort(-np.array(returns), kind="stable").tolist()
 
 
-def test_the_returns_of_all_workers_are_put_in_the_order_of_candidates() -> None:
+def test_joined_returns_of_all_workers_are_sorted_by_candidate() -> None:
     seen = [{"a": ExactSums.of(np.ones((rows, 1)))} for rows in (2, 3)]
     first = Returns(4, np.array([0, 3], np.int32), np.array([10.0, 13.0]), seen[0], np.array([0.0, 0.3]))
     second = Returns(4, np.array([1, 2], np.int32), np.array([11.0, 12.0]), seen[1], np.array([0.1, 0.2]))

@@ -32,7 +32,7 @@ def acting_with_networks(policy: ActorPolicy, size: int) -> tuple[BehaviorPolicy
         {"hiddens": (8,), "normalization": "layer"},
     ],
 )
-def test_each_env_slot_acts_with_parameters_of_its_own(model: dict[str, object]) -> None:
+def test_each_env_slot_acts_with_its_own_parameters(model: dict[str, object]) -> None:
     policy = plain_policy(ActorPolicy, SPACE, spaces.Discrete(3), ModelConfig.parse(model), seed=0)
     generator = np.random.default_rng(0)
     parameters = generator.standard_normal((4, policy.num_parameters), np.float32)
@@ -51,7 +51,7 @@ def test_each_env_slot_acts_with_parameters_of_its_own(model: dict[str, object])
             )
 
 
-def test_what_a_network_puts_out_does_not_depend_on_its_slot_or_neighbours() -> None:
+def test_a_networks_outputs_do_not_depend_on_its_slot_or_neighbors() -> None:
     policy = plain_policy(ActorPolicy, SPACE, SPACE, ModelConfig(hiddens=(64, 64)), seed=0)
     generator = np.random.default_rng(1)
     parameters = generator.standard_normal((7, policy.num_parameters), np.float32)

@@ -92,13 +92,13 @@ def test_rewards_have_the_sign_that_is_set(sign: Any, expected: float) -> None:
 
 
 @given(st.floats(1, 1e4), st.floats(0, 1e3), st.floats(0.5, 0.999))
-def test_a_learner_that_ends_as_often_as_its_expert_has_even_odds(steps: float, ends: float, gamma: float) -> None:
+def test_equal_termination_rates_give_even_odds_in_the_absorbing_state(steps: float, ends: float, gamma: float) -> None:
     share = absorbing_share(steps, ends, gamma)
     assert absorbing_log_odds(share, share) == (0, 0)
     assert absorbing_share(steps, ends + 1, gamma) > share
 
 
-def test_ends_are_rewarded_where_the_learner_outlives_its_expert_and_punished_where_it_does_not() -> None:
+def test_terminations_are_rewarded_if_the_learner_outlives_its_expert_else_punished() -> None:
     expert = absorbing_share(steps=6_000, terminations=100, gamma=0.99)  # falls at step 60
     outlives = absorbing_log_odds(expert, absorbing_share(steps=5_000, terminations=10, gamma=0.99))
     falls_early = absorbing_log_odds(expert, absorbing_share(steps=2_000, terminations=100, gamma=0.99))
@@ -106,7 +106,7 @@ def test_ends_are_rewarded_where_the_learner_outlives_its_expert_and_punished_wh
     assert falls_early.absorbing < 0 < falls_early.others
 
 
-def test_log_odds_of_the_absorbing_state_are_those_of_bayes_rule() -> None:
+def test_log_odds_of_the_absorbing_state_follow_bayes_rule() -> None:
     expert, own = absorbing_share(100, 0.5, 0.99), absorbing_share(300, 0.5, 0.99)
     assert (expert, own) == (pytest.approx(0.5), pytest.approx(0.25))
     odds = absorbing_log_odds(expert, own)
@@ -114,7 +114,7 @@ def test_log_odds_of_the_absorbing_state_are_those_of_bayes_rule() -> None:
     assert odds.others == pytest.approx(math.log(0.5 / 0.75))
 
 
-def test_a_termination_is_paid_the_discounted_rewards_of_the_absorbing_state(tmp_path: Path) -> None:
+def test_a_termination_earns_the_discounted_rewards_of_the_absorbing_state(tmp_path: Path) -> None:
     expert = written(tmp_path / "set", POLE, 1, lengths=[50], terminated=True)
     gamma, logit = 0.9, 0.25
     operator = rewarding({"expert": expert, "gamma": gamma}, POLE, logit)
@@ -125,7 +125,7 @@ def test_a_termination_is_paid_the_discounted_rewards_of_the_absorbing_state(tmp
     np.testing.assert_allclose(rewards, [step] * 4 + [step + end] + [step] * 5, rtol=1e-6)
 
 
-def test_an_experts_truncated_episodes_lead_to_no_absorbing_state(tmp_path: Path) -> None:
+def test_an_experts_truncated_episodes_do_not_count_as_absorbing(tmp_path: Path) -> None:
     falls = written(tmp_path / "falls", POLE, 1, lengths=[20] * 5, terminated=True)
     lasts = written(tmp_path / "lasts", POLE, 1, lengths=[20] * 5, terminated=False)
     rewards = [
@@ -136,7 +136,7 @@ def test_an_experts_truncated_episodes_lead_to_no_absorbing_state(tmp_path: Path
     assert rewards[0][0, 0] < rewards[1][0, 0]
 
 
-def test_entries_without_a_step_have_no_reward_and_count_as_no_step(tmp_path: Path) -> None:
+def test_invalid_entries_get_no_reward_and_are_not_counted_as_steps(tmp_path: Path) -> None:
     expert = written(tmp_path / "set", POLE, 1, lengths=[9], terminated=False)
     batch = fragment_of_zeros(POLE, 6)
     batch["valid"][2] = False
@@ -145,7 +145,7 @@ def test_entries_without_a_step_have_no_reward_and_count_as_no_step(tmp_path: Pa
     assert operator.state()["own_steps"] == 5
 
 
-def test_expert_steps_are_normalised_as_the_learners_observations_are(tmp_path: Path) -> None:
+def test_expert_observations_are_normalized_with_the_learners_statistics(tmp_path: Path) -> None:
     expert = written(tmp_path / "set", POLE, [0, 1], lengths=[6], terminated=False)
     seen = np.stack([np.arange(100.0), np.arange(100.0)], -1)
     filters = Filters()
@@ -157,7 +157,7 @@ def test_expert_steps_are_normalised_as_the_learners_observations_are(tmp_path: 
     np.testing.assert_array_equal(number.round() % 2, batch[EXPERT_ACTIONS])
 
 
-def test_actions_are_compared_as_the_env_took_them(tmp_path: Path) -> None:
+def test_the_discriminator_sees_actions_clipped_as_in_the_env(tmp_path: Path) -> None:
     expert = written(tmp_path / "set", PUSH, 1.0, lengths=[5], terminated=False)
     batch = rewarding({"expert": expert}, PUSH, 0.0)(fragment_of_zeros(PUSH, 3, actions=np.float32(7)))
     assert (batch[OWN_ACTIONS] == 1).all()  # the bound 2, in the policy's units
@@ -176,7 +176,7 @@ def test_the_discriminators_loss_is_the_cross_entropy_over_valid_steps() -> None
 
 
 @pytest.mark.parametrize("more", [{}, {"normalize_observations": True, "model": {"hiddens": [8], "views": {"obs": 2}}}])
-def test_a_resumed_run_goes_on_to_the_last_bit(more: dict[str, Any], tmp_path: Path) -> None:
+def test_a_resumed_run_continues_bit_for_bit(more: dict[str, Any], tmp_path: Path) -> None:
     expert = "configs/cartpole/data/expert"
     with Training("CartPole-v1", rlrun.GAIL(**{**SMALL, "expert": expert, **more}), seed=100) as one:
         one.step()
@@ -188,7 +188,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(more: dict[str, Any], tmp_path: P
     assert expected["episode_len_mean"] == expected["episode_return_mean"]  # these are still the env's
 
 
-def test_it_learns_in_a_box_and_leaves_the_actor_critic_to_ppos_loss(tmp_path: Path) -> None:
+def test_in_a_box_only_ppos_loss_moves_the_actor_critic(tmp_path: Path) -> None:
     space = gymnasium.make("Pendulum-v1")
     spaces = Spaces(space.observation_space, space.action_space)
     with SetWriter(tmp_path / "set", *spaces) as writer:
@@ -205,7 +205,7 @@ def test_it_learns_in_a_box_and_leaves_the_actor_critic_to_ppos_loss(tmp_path: P
         assert moved[start : start + size].any() == moves
 
 
-def test_what_gail_lacks_is_said(wording) -> None:
+def test_unsupported_settings_a_missing_expert_and_action_parts_are_refused(wording) -> None:
     with wording.raised(SpecError):
         GAILConfig.parse({"gamma": 1})
     with wording.raised(SpecError, "curiosity"):

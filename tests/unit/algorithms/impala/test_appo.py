@@ -24,7 +24,7 @@ SMALL = {
 
 
 @pytest.mark.usefixtures("traced_updates")
-def test_the_graph_of_whole_fragments_that_would_be_compiled_does_what_the_update_does() -> None:
+def test_compiled_updates_on_whole_fragments_match_eager_ones() -> None:
     flats = []
     for is_compiled in (False, True):
         with rlrun.Training("CartPole-v1", rlrun.APPO(**SMALL, compile=is_compiled)) as training:

@@ -69,7 +69,7 @@ def policy_and_rows() -> tuple[AdaptablePolicy, Tensor, SampleBatch]:
     return policy, flat, rows
 
 
-def test_the_inner_gradient_at_the_parameters_that_acted_is_reinforce_s_over_the_steps_that_were_taken() -> None:
+def test_the_inner_gradient_is_reinforces_over_the_valid_steps() -> None:
     policy, flat, rows = policy_and_rows()
     leaf = flat.clone().requires_grad_()
     plain = ActorCriticPolicy.outputs(policy, policy.parameters.views(leaf), rows)
@@ -81,7 +81,7 @@ def test_the_inner_gradient_at_the_parameters_that_acted_is_reinforce_s_over_the
     torch.testing.assert_close(adapted_flat(policy, flat, rows, STEP_SIZE), flat - STEP_SIZE * expected)
 
 
-def test_adaptation_leaves_the_parameters_that_it_starts_from_as_they_are() -> None:
+def test_adaptation_does_not_modify_the_initial_parameters() -> None:
     policy, flat, rows = policy_and_rows()
     before = flat.clone()
     assert not torch.equal(adapted_flat(policy, flat, rows, STEP_SIZE), before)

@@ -14,7 +14,7 @@ def random_returns(length: int = 12, slots: int = 7) -> tuple[np.ndarray, np.nda
     return rng.normal(size=(length, slots)).astype(np.float32), rng.normal(size=(length, slots, 2)), valid
 
 
-def test_advantages_are_the_standardized_residuals_of_least_squares_on_what_is_left_of_each_episode() -> None:
+def test_advantages_are_standardized_least_squares_residuals_of_returns_to_go() -> None:
     rewards, observations, valid = random_returns()
     gamma, slots = 0.9, rewards.shape[1]
     x, y = [], []
@@ -34,14 +34,14 @@ def test_advantages_are_the_standardized_residuals_of_least_squares_on_what_is_l
     assert not found[~valid].any()
 
 
-def test_luck_beyond_what_is_linear_in_the_observation_is_an_advantage() -> None:
+def test_a_reward_that_the_linear_fit_cannot_explain_has_the_largest_advantage() -> None:
     observations = np.random.default_rng(0).normal(size=(1, 40, 2))  # episodes of one step
     luck = np.where(np.arange(40) == 2, 5.0, 0.0)
     rewards = (observations[..., 0] * 3 + 1 + luck).astype(np.float32)
     assert baseline_advantages(rewards, observations, np.ones((1, 40), np.bool_), 0.9)[0].argmax() == 2
 
 
-def test_what_stands_in_cells_without_a_step_changes_nothing() -> None:
+def test_invalid_cells_do_not_affect_advantages() -> None:
     rewards, observations, valid = random_returns()
     expected = baseline_advantages(rewards, observations, valid, 0.9)
     found = baseline_advantages(

@@ -54,7 +54,7 @@ def worker_of(algorithm: MAML, policy: AdaptablePolicy, worker_index: int = 1) -
     return AdaptingWorker(pickle.loads(pickle.dumps(algorithm.worker_config(config))))
 
 
-def test_a_fragment_is_one_task_whose_second_half_was_acted_by_the_adapted_policy() -> None:
+def test_a_fragment_is_one_task_and_the_adapted_policy_acts_in_its_second_half() -> None:
     with maml_training() as training:
         meta, spaces = training.description.policies.first, training.running.trainee.spaces
     assert isinstance(meta, MAML)
@@ -105,12 +105,12 @@ def the_goal(batch: SampleBatch) -> np.ndarray:
     return goal
 
 
-def test_steps_behind_the_first_end_of_a_column_count_nowhere() -> None:
+def test_steps_after_the_first_episode_end_of_a_column_are_marked() -> None:
     ends = np.array([[0, 1], [1, 0], [0, 0], [1, 1]], np.bool_)
     assert after_first_end(ends).tolist() == [[False, False], [False, True], [True, True], [True, True]]
 
 
-def test_a_row_is_a_task_with_its_phases_episodes_and_steps_one_behind_the_other() -> None:
+def test_a_row_holds_one_task_with_phases_episodes_and_steps_in_order() -> None:
     """2 tasks with 2 phases of 3 episodes of 4 steps; the number in a cell encodes task, phase, episode and step."""
     numbers = np.arange(48).reshape(2, 2, 3, 4).transpose(3, 0, 1, 2).reshape(4, 12)
     columns = {name: numbers.astype(np.float32) for name in ("actions", "logp", "advantages")}
@@ -122,7 +122,7 @@ def test_a_row_is_a_task_with_its_phases_episodes_and_steps_one_behind_the_other
 
 
 @pytest.mark.parametrize("settings", [{}, {"inner_steps": 2}])
-def test_the_learner_finds_the_adapted_policies_that_acted(settings: dict[str, Any]) -> None:
+def test_the_learner_recomputes_the_adapted_policies_of_the_worker(settings: dict[str, Any]) -> None:
     with maml_training(num_epochs=1, **settings) as training:
         result = training.step()
     assert abs(result["learner/kl"]) < 1e-6
@@ -130,7 +130,7 @@ def test_the_learner_finds_the_adapted_policies_that_acted(settings: dict[str, A
     assert result["env_steps"] == 8 * 3 * 2 * (settings.get("inner_steps", 1) + 1)
 
 
-def test_full_and_first_order_meta_gradients_lead_elsewhere() -> None:
+def test_full_and_first_order_meta_gradients_give_different_weights() -> None:
     found = []
     for first_order in (False, True):
         with maml_training(first_order=first_order) as training:
@@ -149,7 +149,7 @@ def test_one_step_of_adaptation_leads_to_the_goal_after_a_little_meta_learning()
     assert after > np.mean([result["adaptation/return_before"] for result in results]) + 0.3
 
 
-def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     with maml_training() as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -161,9 +161,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [8, 21])
-def test_only_steps_of_chosen_episodes_are_env_steps_so_that_a_resumed_run_counts_the_same(
-    tmp_path: Path, length: int
-) -> None:
+def test_only_steps_of_used_episodes_count_as_env_steps_also_after_a_resume(tmp_path: Path, length: int) -> None:
     env = {"id": "CartPole-v1", "max_episode_steps": 8}
     with rlrun.Training(env, rlrun.MAML(**{**SMALL, "rollout_fragment_length": length}), seed=100) as one:
         one.step()
@@ -174,7 +172,7 @@ def test_only_steps_of_chosen_episodes_are_env_steps_so_that_a_resumed_run_count
     assert found["env_steps"] == expected["env_steps"] == 2 * 2 * 2 * 3 * 8  # iterations, tasks, phases, slots, steps
 
 
-def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
+def test_step_info_columns_are_recorded() -> None:
     lanes = {"id": "rlrun.toys:TwoLanes", "columns": ["cost"]}
     with rlrun.Training(lanes, rlrun.MAML(**{**SMALL, "rollout_fragment_length": 40}), seed=100) as training:
         result = training.step()
@@ -182,7 +180,7 @@ def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
     assert result["episode_columns/cost_mean"] > 0.0
 
 
-def test_observations_may_be_trees_with_a_mask_and_actions_of_several_parts() -> None:
+def test_it_supports_nested_observations_masks_and_nested_actions() -> None:
     with rlrun.Training("rlrun.toys:MaskedConsole", rlrun.MAML(**SMALL), seed=100) as training:
         assert np.isfinite(training.step()["adaptation/return_after"])
 

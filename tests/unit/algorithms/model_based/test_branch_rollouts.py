@@ -42,7 +42,7 @@ def reward_by_hand(obs: Any, actions: Any, next_obs: Any) -> Any:
     return obs[:, 0] + 10 * actions[:, 0] + 100 * next_obs[:, 0]
 
 
-def test_a_branch_whose_episode_ends_goes_no_further_and_is_worth_nothing_behind(mbpo: Make) -> None:
+def test_a_branch_stops_at_a_termination_with_discount_0(mbpo: Make) -> None:
     branch = branch_of(mbpo({"terminated": f"{__name__}:right_half_ends"}))
     starts = np.array([[1, 0, 0], [-1e6, 0, 0], [1, 0, 0], [-1e6, 0, 0], [-1e6, 0, 0]], np.float32)
     found = branch.roll_out(starts, 3)
@@ -51,24 +51,24 @@ def test_a_branch_whose_episode_ends_goes_no_further_and_is_worth_nothing_behind
     np.testing.assert_array_equal(found["discounts"] == 0, found["obs"][..., 0] > 0)
 
 
-def test_rollouts_end_before_their_length_where_all_episodes_do(mbpo: Make) -> None:
+def test_rollouts_stop_early_if_all_episodes_terminate(mbpo: Make) -> None:
     found = branch_of(mbpo({"terminated": f"{__name__}:all_end"})).roll_out(np.zeros((7, 3), np.float32), 3)
     assert len(found["valid"]) == 7
 
 
-def test_each_step_begins_where_one_before_it_led(mbpo: Make) -> None:
+def test_each_imagined_step_starts_where_the_previous_one_ended(mbpo: Make) -> None:
     found = branch_of(mbpo({"terminated": "never"})).roll_out(np.eye(3, dtype=np.float32), 2)
     np.testing.assert_array_equal(np.sort(found["next_obs"][:3], axis=0), np.sort(found["obs"][3:], axis=0))
     np.testing.assert_array_equal(np.sort(found["obs"][:3], axis=0), np.sort(np.eye(3)[:, None], axis=0))
 
 
-def test_a_reward_by_rule_sees_the_actions_of_the_env(mbpo: Make) -> None:
+def test_reward_rules_receive_actions_in_the_envs_units(mbpo: Make) -> None:
     found = branch_of(mbpo({"reward": f"{__name__}:reward_by_hand"})).roll_out(np.ones((64, 3), np.float32), 1)
     by_hand = found["obs"][..., 0] + 20 * found["actions"][..., 0] + 100 * found["next_obs"][..., 0]
     np.testing.assert_allclose(found["rewards"], by_hand, rtol=rounding_error(3))
 
 
-def test_a_reward_by_rule_is_scaled_and_clipped_as_collected_ones_are(mbpo: Make) -> None:
+def test_rule_based_rewards_are_scaled_and_clipped_like_collected_ones(mbpo: Make) -> None:
     rule, starts = {"reward": f"{__name__}:reward_by_hand"}, np.ones((64, 3), np.float32)
     raw = branch_of(mbpo(rule)).roll_out(starts, 1)["rewards"]
     found = branch_of(mbpo(rule, reward_scale=0.5, clip_rewards=20.0)).roll_out(starts, 1)["rewards"]
@@ -76,7 +76,7 @@ def test_a_reward_by_rule_is_scaled_and_clipped_as_collected_ones_are(mbpo: Make
     assert raw.min() < -40 < 40 < raw.max()
 
 
-def test_imagined_transitions_count_as_nothing_that_was_collected_and_grow_with_the_schedule(mbpo: Make) -> None:
+def test_imagined_transitions_are_counted_separately_and_follow_the_length_schedule(mbpo: Make) -> None:
     training = mbpo({"terminated": "never"}, rollout_length=[[60, 1], [120, 3.9]], rollout_rounds=2)
     result = training.step()
     assert result["env_steps"] == 60
@@ -104,7 +104,7 @@ def test_a_model_replay_keeps_the_latest_rounds_whatever_their_size() -> None:
     assert set(replay.sample(200)["rewards"].flatten()) == {10, 11, 20, 21, 22}
 
 
-def test_a_model_replay_goes_on_to_draw_what_it_would_have_drawn() -> None:
+def test_a_restored_model_replay_draws_the_same_transitions() -> None:
     one, other = ModelReplay(2, seed=1), ModelReplay(2, seed=2)
     one.add(numbered(0, 9))
     one.sample(3)
@@ -145,7 +145,7 @@ def restored(held: SampleBatch) -> ModelReplay:
     return after
 
 
-def test_what_was_saved_goes_on() -> None:
+def test_a_restored_model_replay_can_be_sampled_and_extended() -> None:
     replay = restored(transitions(5))
     minibatch = AddImagined(replay, 4)(SampleBatch(transitions(3), indices=np.arange(3)))
     assert minibatch["obs"].shape == (7, 1, 2)
@@ -153,7 +153,7 @@ def test_what_was_saved_goes_on() -> None:
     assert len(replay) == 11
 
 
-def test_transitions_of_another_shape_are_refused_as_they_are_put_together_with_others(wording) -> None:
+def test_restored_transitions_of_a_different_shape_are_refused_when_combined(wording) -> None:
     for put_together in (
         AddImagined(restored(transitions(5, width=3)), 4),
         restored(transitions(5, width=3)).add,

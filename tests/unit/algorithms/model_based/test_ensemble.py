@@ -36,7 +36,7 @@ def test_a_member_predicts_by_its_own_layers_from_normalised_inputs() -> None:
         np.testing.assert_allclose(found.means[:, member], by_hand[:, :1], atol=rounding_error(2 + 4))
 
 
-def test_log_variances_stay_between_their_bounds_and_are_themselves_far_from_them() -> None:
+def test_log_variances_are_softly_bounded_and_unchanged_far_from_the_bounds() -> None:
     outputs = ensemble_of(num_members=1, hiddens=())
     weights = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
     views = {**outputs.views, f"{MEMBERS}weights.0": weights}
@@ -47,7 +47,7 @@ def test_log_variances_stay_between_their_bounds_and_are_themselves_far_from_the
     assert found[2] <= 0.5 + 1e-4
 
 
-def test_the_loss_is_the_gaussian_likelihood_of_normalised_targets_and_the_distance_of_the_bounds() -> None:
+def test_the_loss_is_the_gaussian_nll_of_normalized_targets_plus_the_bound_penalty() -> None:
     outputs = ensemble_of(num_members=2)
     views = {**outputs.views, "target_mean": torch.tensor([3.0]), "target_std": torch.tensor([2.0])}
     outputs = EnsembleOutputs(outputs.ensemble, views)
@@ -65,7 +65,7 @@ def test_the_loss_is_the_gaussian_likelihood_of_normalised_targets_and_the_dista
     torch.testing.assert_close(found["mse"], errors.square().mean())
 
 
-def test_ends_are_learned_by_their_cross_entropy() -> None:
+def test_terminations_are_learned_by_cross_entropy() -> None:
     outputs, without = ensemble_of(predicts_ends=True), ensemble_of()
     rng = np.random.default_rng(2)
     ends = np.array([[True, False, True], [False, False, True]])
@@ -84,7 +84,7 @@ def test_ends_are_learned_by_their_cross_entropy() -> None:
     assert without.predict(batch["inputs"]).end_logits is None
 
 
-def test_what_is_drawn_is_in_the_targets_own_units_and_each_column_is_its_members() -> None:
+def test_drawn_samples_are_in_target_units_and_each_column_uses_its_member() -> None:
     outputs = ensemble_of()
     views = {**outputs.views, "target_mean": torch.tensor([3.0]), "target_std": torch.tensor([2.0])}
     outputs = EnsembleOutputs(outputs.ensemble, views)

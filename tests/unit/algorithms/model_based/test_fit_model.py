@@ -79,7 +79,7 @@ LEARNS = {
 }
 
 
-def test_the_error_of_a_step_of_a_linear_quadratic_system_is_near_its_noise_and_members_differ_elsewhere(
+def test_a_fit_reaches_the_systems_noise_level_and_members_disagree_off_the_data(
     mbpo: Make,
 ) -> None:
     training = mbpo(LEARNS, dynamics_lr=1e-2)
@@ -93,7 +93,7 @@ def test_the_error_of_a_step_of_a_linear_quadratic_system_is_near_its_noise_and_
     assert far > 3 * means_of(trainee, seen, training).std(0).mean()
 
 
-def test_elites_are_the_members_of_least_held_out_error_who_went_back_to_where_they_were_best(mbpo: Make) -> None:
+def test_elites_have_the_lowest_held_out_errors_at_their_best_epochs(mbpo: Make) -> None:
     training = mbpo({"max_epochs": 6})
     trainee, transitions = training.running.trainee, linear_quadratic(200, seed=1)
     fit = fit_of(training).fit(transitions)
@@ -114,7 +114,7 @@ def test_elites_are_the_members_of_least_held_out_error_who_went_back_to_where_t
     assert named[f"{DYNAMICS}elites"].tolist() == fit.elites.tolist()
 
 
-def test_fits_recur_from_the_first_time_on_and_begin_anew_where_a_replay_was_not_saved(mbpo: Make) -> None:
+def test_fits_recur_at_intervals_and_restart_if_the_stored_steps_restart(mbpo: Make) -> None:
     training = mbpo({"fit_interval": 20})
     replay = ReplayBuffer(training.description.algorithm.config.replay, num_workers=1, n_step=1, gamma=0.99, seed=0)
     fit = FitModel(training.running.trainee, replay, training.description.algorithm.config.dynamics, learning_starts=10)
@@ -122,17 +122,17 @@ def test_fits_recur_from_the_first_time_on_and_begin_anew_where_a_replay_was_not
     assert [steps for steps in range(0, 40, 5) if fit.is_due(steps)] == [10, 30]
 
 
-def test_a_fit_without_progress_ends_when_its_patience_does(mbpo: Make) -> None:
+def test_a_fit_without_progress_stops_after_patience_epochs(mbpo: Make) -> None:
     training = mbpo({"patience": 4, "max_epochs": 50}, dynamics_lr=0.0)
     assert fit_of(training).fit(linear_quadratic(100, seed=1)).epochs == 4
 
 
-def test_a_fit_with_progress_ends_after_the_most_epochs(mbpo: Make) -> None:
+def test_a_fit_with_progress_stops_after_max_epochs(mbpo: Make) -> None:
     training = mbpo({"patience": 1, "max_epochs": 3}, dynamics_lr=1e-2)
     assert fit_of(training).fit(linear_quadratic(300, seed=1)).epochs == 3
 
 
-def test_moments_are_of_what_is_learned_from_and_what_does_not_vary_is_not_scaled(mbpo: Make) -> None:
+def test_moments_exclude_held_out_data_and_constant_targets_are_not_scaled(mbpo: Make) -> None:
     training = mbpo()
     trainee, transitions = training.running.trainee, linear_quadratic(100, seed=1)
     transitions["rewards"][:] = 1.0
@@ -149,7 +149,7 @@ def test_moments_are_of_what_is_learned_from_and_what_does_not_vary_is_not_scale
     np.testing.assert_allclose(named[f"{DYNAMICS}target_std"], [*changes.std(0), 1.0], rtol=rounding_error(len(inputs)))
 
 
-def test_a_fit_moves_nothing_of_the_agent(mbpo: Make) -> None:
+def test_a_fit_does_not_change_the_agent(mbpo: Make) -> None:
     training = mbpo()
     learner = training.running.trainee.learner
     start, size = learner.policy.parameters.range_under(AGENT)
@@ -161,12 +161,12 @@ def test_a_fit_moves_nothing_of_the_agent(mbpo: Make) -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.1, 0.2, 0.5])
-def test_the_share_that_is_held_out_is_spread_evenly_and_stays_the_same(ratio: float) -> None:
+def test_the_held_out_fraction_is_spread_evenly_and_does_not_change(ratio: float) -> None:
     held_out = are_held_out(np.arange(10_000), ratio)
     for part in np.split(held_out, 100):
         assert abs(part.mean() - ratio) <= 0.03
     np.testing.assert_array_equal(are_held_out(np.arange(500, 600), ratio), held_out[500:600])
 
 
-def test_of_the_fewest_transitions_some_are_held_out() -> None:
+def test_some_transitions_are_held_out_even_of_the_smallest_data_set() -> None:
     assert are_held_out(np.arange(FEWEST_TRANSITIONS), 0.05).any()

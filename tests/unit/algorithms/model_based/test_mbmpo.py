@@ -96,7 +96,7 @@ def log_probs(policy: AdaptablePolicy, acting: np.ndarray[Any, Any], batch: Samp
     return cast("np.ndarray[Any, Any]", found).reshape(batch["actions"].shape)
 
 
-def test_a_batch_holds_the_phases_of_each_task_side_by_side_and_adapted_policies_act_in_the_second() -> None:
+def test_a_batch_holds_both_phases_of_each_task_and_adapted_policies_act_in_the_second() -> None:
     with mbmpo_training() as training:
         trainee = training.running.trainee
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
@@ -113,7 +113,7 @@ def test_a_batch_holds_the_phases_of_each_task_side_by_side_and_adapted_policies
             assert not np.allclose(after["logp"], log_probs(agent, acting, after), atol=1e-5)
 
 
-def test_nothing_counts_behind_an_episodes_end() -> None:
+def test_steps_after_an_imagined_termination_are_invalid() -> None:
     with mbmpo_training(dynamics={**DYNAMICS, "terminated": f"{__name__}:half_end"}) as training:
         valid = imagination_of(training)(0)["valid"]
     np.testing.assert_array_equal(valid[0], True)
@@ -123,14 +123,14 @@ def test_nothing_counts_behind_an_episodes_end() -> None:
     assert np.count_nonzero(valid) == 12 * 1 + 12 * 6
 
 
-def test_imagined_rewards_by_a_rule_are_scaled_and_clipped_as_collected_ones_are() -> None:
+def test_rule_based_imagined_rewards_are_scaled_and_clipped_like_collected_ones() -> None:
     with mbmpo_training(
         dynamics={**DYNAMICS, "reward": "one_per_step"}, reward_scale=4.0, clip_rewards=3.0
     ) as training:
         np.testing.assert_array_equal(imagination_of(training)(0)["rewards"], 3.0)
 
 
-def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model() -> None:
+def test_a_batch_of_tasks_updates_the_agent_like_maml_and_not_the_model() -> None:
     env = EnvConfig(id="CartPole-v1")
     shared = {name: SMALL[name] for name in ("model", "num_epochs", "compile")}
     with mbmpo_training() as training:
@@ -147,7 +147,7 @@ def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model(
     assert not np.array_equal(ours.flat()[start : start + size], before[start : start + size])
 
 
-def test_so_many_updates_follow_each_fit() -> None:
+def test_each_fit_is_followed_by_a_fixed_number_of_updates() -> None:
     with mbmpo_training() as training:
         fit = FitModel(
             training.running.trainee,
@@ -162,7 +162,7 @@ def test_so_many_updates_follow_each_fit() -> None:
         assert isinstance(updates.next_item(), Pending)
 
 
-def test_workers_collect_with_policies_that_are_adapted_to_one_task_after_the_other() -> None:
+def test_workers_collect_with_policies_adapted_to_each_task_in_turn() -> None:
     with mbmpo_training() as training:
         trainee = training.running.trainee
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
@@ -181,7 +181,7 @@ def test_workers_collect_with_policies_that_are_adapted_to_one_task_after_the_ot
             np.testing.assert_array_equal(found, adapted_acting(agent, acting, own, 0.5))
 
 
-def test_env_steps_are_those_that_were_collected() -> None:
+def test_env_steps_count_collected_steps_and_model_steps_imagined_ones() -> None:
     with mbmpo_training() as training:
         result = training.step()
         assert result["env_steps"] < 60
@@ -189,7 +189,7 @@ def test_env_steps_are_those_that_were_collected() -> None:
         assert result["learner/dynamics/loss"] != 0
 
 
-def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     with mbmpo_training() as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -209,7 +209,7 @@ def test_continuous_actions_are_adapted_too() -> None:
         assert np.isfinite(training.step()["adaptation/return_after"])
 
 
-def test_the_number_of_tasks_is_that_of_the_networks(wording) -> None:
+def test_tasks_per_update_is_refused_because_each_network_is_one_task(wording) -> None:
     with wording.raised(SpecError):
         MBMPO.Config.parse({"tasks_per_update": 4})
 

@@ -46,7 +46,7 @@ def minibatch() -> SampleBatch:
     )
 
 
-def test_a_minibatch_moves_the_agent_as_it_moves_sac_and_leaves_the_model() -> None:
+def test_a_minibatch_updates_the_agent_like_sac_and_not_the_model() -> None:
     env = EnvConfig(id="Pendulum-v1")
     shared = {"model": SMALL["model"], "minibatch_size": 32}
     model_based = MBPO(MBPO.Config.parse({**SMALL, **shared}))
@@ -70,7 +70,7 @@ def test_workers_are_sent_the_actor_and_nothing_else() -> None:
         np.testing.assert_array_equal(weights, sac.running.trainee.weights().acting)
 
 
-def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     with mbpo_training() as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -86,7 +86,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
             np.testing.assert_array_equal(part, same)
 
 
-def test_a_run_whose_replay_is_not_saved_collects_and_imagines_anew(tmp_path: Path) -> None:
+def test_a_run_resumed_without_its_replay_collects_and_imagines_again(tmp_path: Path) -> None:
     with mbpo_training(replay={"save_in_checkpoints": False}) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -94,12 +94,12 @@ def test_a_run_whose_replay_is_not_saved_collects_and_imagines_anew(tmp_path: Pa
         assert other.step()["model_replay/steps"] > 0
 
 
-def test_choices_are_learned_with_ends_that_are_predicted() -> None:
+def test_discrete_actions_work_with_predicted_terminations() -> None:
     with mbpo_training("CartPole-v1") as training:
         assert np.isfinite(training.step()["dynamics/holdout_error"])
 
 
-def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
+def test_with_a_fixed_temperature_alpha_is_not_reported() -> None:
     with mbpo_training(learn_alpha=False, initial_alpha=0.1) as training:
         assert "learner/alpha/alpha" not in training.step()
 
@@ -121,7 +121,7 @@ def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
         ({"normalize_observations": True}, "the ensemble normalizes observations itself"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_reason(settings: dict[str, Any], message: str) -> None:
+def test_incompatible_settings_are_refused_with_the_reason(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         MBPO.Config.parse({**SMALL, **settings})
 

@@ -22,7 +22,7 @@ def form_of(observation: gymnasium.Space[Any] = VECTOR, action: gymnasium.Space[
     return transition_form(Spaces(observation, action), DynamicsConfig.parse(settings))
 
 
-def test_choices_enter_one_hot_and_changes_are_what_is_predicted() -> None:
+def test_discrete_actions_are_one_hot_inputs_and_observation_changes_are_targets() -> None:
     form = form_of(action=Discrete(3, start=5))
     obs, next_obs = np.array([[1.0, 2.0]]), np.array([[1.5, 1.0]])
     np.testing.assert_array_equal(form.inputs(obs, np.array([6])), [[1, 2, 0, 1, 0]])
@@ -30,7 +30,7 @@ def test_choices_enter_one_hot_and_changes_are_what_is_predicted() -> None:
     assert (form.num_inputs, form.num_targets) == (5, 3)
 
 
-def test_continuous_actions_stand_behind_the_observation_and_a_known_reward_is_not_predicted() -> None:
+def test_continuous_actions_follow_the_observation_and_a_known_reward_is_not_a_target() -> None:
     form = form_of(reward="one_per_step")
     obs = np.array([[1.0, 2.0]])
     np.testing.assert_array_equal(form.inputs(obs, np.array([[3.0, 4.0]])), [[1, 2, 3, 4]])
@@ -38,7 +38,7 @@ def test_continuous_actions_stand_behind_the_observation_and_a_known_reward_is_n
 
 
 @pytest.mark.parametrize("observation", [Box(0, 255, (8, 8, 3), np.uint8), Dict({"a": VECTOR}), Discrete(4)])
-def test_observations_that_are_no_vectors_are_refused(observation: gymnasium.Space[Any]) -> None:
+def test_observations_that_are_not_vectors_are_refused(observation: gymnasium.Space[Any]) -> None:
     with pytest.raises(UsageError, match="vector"):
         form_of(observation)
 
@@ -48,12 +48,12 @@ def test_actions_of_several_parts_are_refused(wording) -> None:
         form_of(action=MultiDiscrete([2, 2]))
 
 
-def test_a_rule_that_there_is_not_is_named(wording) -> None:
+def test_an_unknown_rule_is_named(wording) -> None:
     with wording.raised(UsageError, "rlrun.algorithms.model_based.rules:nevr"):
         form_of(terminated="nevr")
 
 
-def test_a_rule_that_answers_for_something_else_than_each_transition_is_refused(wording) -> None:
+def test_a_rule_that_does_not_return_one_value_per_transition_is_refused(wording) -> None:
     with wording.raised(TrainingFailed, "dynamics.reward"):
         by_rule("reward", lambda obs, actions, next_obs: obs, np.zeros((3, 2)), np.zeros(3), np.zeros((3, 2)))
 
@@ -63,7 +63,7 @@ def test_more_elites_than_members_are_refused() -> None:
         DynamicsConfig.parse({"num_members": 2, "num_elites": 3})
 
 
-def test_rules_agree_with_the_envs_that_they_are_for() -> None:
+def test_cartpole_rules_agree_with_the_env() -> None:
     env = gymnasium.make("CartPole-v1")
     env.action_space.seed(1)
     obs, _ = env.reset(seed=1)

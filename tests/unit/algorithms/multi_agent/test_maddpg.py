@@ -95,7 +95,7 @@ def test_discrete_actions_are_one_hot_with_the_gradient_of_the_softmax() -> None
 
 
 @KINDS
-def test_each_critic_is_compared_with_its_members_own_reward_and_who_died_has_no_future(spaces: Spaces) -> None:
+def test_critic_targets_use_each_members_own_reward_and_no_future_after_death(spaces: Spaces) -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(spaces, gamma=0.5)
     batch["next_obs"]["present"][2, 0, 1] = False
     actions, _ = taken_and_new(outputs, batch)
@@ -111,7 +111,7 @@ def test_each_critic_is_compared_with_its_members_own_reward_and_who_died_has_no
     )
 
 
-def test_target_actions_in_a_box_are_those_of_the_target_actors() -> None:
+def test_target_actions_in_a_box_come_from_the_target_actors() -> None:
     _, outputs, batch = algorithm_outputs_and_rows(BOX)
     found = outputs.target_actions(batch["next_obs"], None)
     for member in range(MEMBERS):
@@ -135,7 +135,7 @@ def test_the_critic_of_an_absent_member_learns_nothing() -> None:
 
 
 @KINDS
-def test_each_actor_climbs_its_own_critic_with_its_new_action_beside_the_others_old_ones(spaces: Spaces) -> None:
+def test_each_actor_maximizes_its_own_critic_given_the_others_recorded_actions(spaces: Spaces) -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(spaces, output_penalty=0.5)
     taken, new = taken_and_new(outputs, batch)
     first = outputs.value(0, batch["obs"], torch.cat([new[:, :, :1], taken[:, :, 1:]], 2))
@@ -148,7 +148,7 @@ def test_each_actor_climbs_its_own_critic_with_its_new_action_beside_the_others_
 
 
 @KINDS
-def test_what_a_member_climbs_moves_its_own_actor_alone(spaces: Spaces) -> None:
+def test_a_members_objective_moves_only_its_own_actor(spaces: Spaces) -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(spaces)
     batch["obs"]["present"][..., 1] = False
     loss = algorithm.actors_loss(outputs, batch, {})
@@ -173,7 +173,7 @@ def test_a_shared_actor_learns_from_all_members() -> None:
     assert len(set(gradients)) == 3
 
 
-def test_forbidden_actions_are_never_drawn_and_their_logits_cost_nothing() -> None:
+def test_forbidden_actions_are_never_drawn_and_their_logits_are_not_penalized() -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(MASKED)
     assert outputs.target_actions(batch["next_obs"], batch[NEXT_NOISE])[..., 0].sum() == 0
     assert abs(algorithm.actors_loss(outputs, batch, {}).total.item()) < 100
@@ -189,7 +189,7 @@ def acting(policy: Any, deviation: float = 0.0) -> Any:
 
 
 @pytest.mark.parametrize("share_actor", [False, True])
-def test_each_slot_acts_by_its_members_actor(share_actor: bool) -> None:
+def test_each_slot_acts_with_its_members_actor(share_actor: bool) -> None:
     worlds, (_, outputs, _) = 3, algorithm_outputs_and_rows(BOX, share_actor=share_actor)
     seen = np.random.default_rng(0).standard_normal((worlds, MEMBERS, 2), np.float32)
     rows = {"agents": torch.from_numpy(seen)[:, None], "present": torch.ones(worlds, 1, MEMBERS, dtype=torch.bool)}
@@ -200,7 +200,7 @@ def test_each_slot_acts_by_its_members_actor(share_actor: bool) -> None:
     np.testing.assert_allclose(found, expected.reshape(worlds * MEMBERS, ACTIONS), atol=rounding_error(2 + 64 + 64))
 
 
-def test_members_are_explored_with_by_noise_of_their_own() -> None:
+def test_each_member_explores_with_its_own_noise() -> None:
     behavior, seen = acting(policy_for(BOX, share_actor=True), deviation=0.1), np.zeros((MEMBERS, 2), np.float32)
     noise = behavior.noise_source.noise(np.random.default_rng(0), 1, MEMBERS)
     record = behavior.collector.allocate(1, MEMBERS)
@@ -210,12 +210,12 @@ def test_members_are_explored_with_by_noise_of_their_own() -> None:
     assert np.abs(record["actions"][0, 0] - record["actions"][0, 1]).min() > 1e-3
 
 
-def test_one_observation_is_not_that_of_a_team(wording) -> None:
+def test_a_team_refuses_to_act_on_a_single_observation(wording) -> None:
     with wording.raised(UsageError):
         acting(policy_for(BOX)).actions(np.zeros((1, 2), np.float32), None)
 
 
-def test_worlds_that_do_not_fit_are_told_what_to_use_instead(wording) -> None:
+def test_unsuitable_envs_are_refused_with_a_suggestion(wording) -> None:
     algorithm = MADDPG(MADDPGConfig())
     with wording.raised(UsageError):
         algorithm.policy(SPACES, seed=0)
@@ -252,7 +252,7 @@ class Meeting(World):
 
 
 @KINDS
-def test_a_restored_team_goes_on_bit_for_bit(spaces: Spaces) -> None:
+def test_a_restored_team_continues_bit_for_bit(spaces: Spaces) -> None:
     world = EnvConfig(world=f"{__name__}:Meeting")
     if spaces is SPACES:
         world = EnvConfig(world="rlrun.toys:MatrixGame", kwargs={"game": "prisoners_dilemma"})
@@ -294,7 +294,7 @@ def test_numpy_and_eager_updates_agree(spaces: Spaces) -> None:
 
 
 @KINDS
-def test_the_graph_that_would_be_compiled_does_what_the_update_does(spaces: Spaces) -> None:
+def test_the_traced_update_graph_matches_the_eager_update(spaces: Spaces) -> None:
     algorithm, _, batch = algorithm_outputs_and_rows(spaces, model={"hiddens": [4]})
     policy = policy_for(spaces, model={"hiddens": [4]})
     flat = policy.parameters.gather(policy.module)

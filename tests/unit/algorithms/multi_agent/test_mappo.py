@@ -36,20 +36,20 @@ TARGETS = torch.tensor([[4.0], [-2.0], [10.0], [0.0]])
 VALID = torch.tensor([[1.0], [1.0], [1.0], [0.0]])
 
 
-def test_moments_are_those_of_the_first_minibatch_whatever_they_began_with() -> None:
+def test_the_first_minibatch_alone_determines_the_moments() -> None:
     moments = updated(torch.zeros(3), TARGETS, VALID)
     mean, square = moments[0] / moments[2], moments[1] / moments[2]
     assert mean.item() == pytest.approx(4.0)
     assert square.item() == pytest.approx(40.0)
 
 
-def test_later_minibatches_weigh_more_by_the_decay() -> None:
+def test_earlier_minibatches_are_weighted_down_by_the_decay() -> None:
     moments = updated(updated(torch.zeros(3), TARGETS, VALID), torch.full((4, 1), 7.0), VALID)
     expected = (DECAY * 4.0 + 7.0) / (DECAY + 1)
     assert (moments[0] / moments[2]).item() == pytest.approx(expected, rel=rounding_error(2 * 4))
 
 
-def test_before_the_first_targets_values_stay_as_they_are() -> None:
+def test_values_are_unchanged_before_the_first_targets() -> None:
     values = np.array([-3.0, 5.0], np.float32)
     np.testing.assert_array_equal(denormalized(values, np.zeros(3, np.float32)), values)
     np.testing.assert_array_equal(normalized(torch.from_numpy(values), torch.zeros(3)), values)
@@ -60,7 +60,7 @@ def test_before_the_first_targets_values_stay_as_they_are() -> None:
     values=arrays(np.float32, 5, elements=st.floats(-100, 100, width=32)),
     targets=arrays(np.float32, (6, 1), elements=st.floats(-100, 100, width=32)),
 )
-def test_what_acts_undoes_the_normalisation_of_what_learns(values: np.ndarray, targets: np.ndarray) -> None:
+def test_denormalization_in_acting_inverts_normalization_in_learning(values: np.ndarray, targets: np.ndarray) -> None:
     moments = updated(torch.zeros(3), torch.from_numpy(targets), torch.ones(6, 1))
     back = denormalized(normalized(torch.from_numpy(values), moments).numpy(), moments.numpy())
     np.testing.assert_allclose(back, values, atol=rounding_error(6, size=100.0**2))
@@ -105,19 +105,19 @@ def loss_of(**config: float | None) -> torch.Tensor:
     return algorithm.loss(policy.outputs(views, batch), batch, SCHEDULED).statistics["value_loss"]
 
 
-def test_values_are_compared_with_normalised_targets_by_half_the_square() -> None:
+def test_the_value_loss_is_half_the_squared_error_to_normalized_targets() -> None:
     # The targets 4, -2, 10 have mean 4 and variance 24, and the network outputs 0 for all.
     assert loss_of(vf_clip_param=None).item() == pytest.approx(0.5 * (0 + 36 + 36) / 24 / 3, rel=rounding_error(2 * 4))
 
 
-def test_large_errors_of_values_cost_linearly() -> None:
+def test_large_value_errors_have_a_linear_loss() -> None:
     error = 6 / 24**0.5
     assert loss_of(vf_clip_param=None, huber_delta=0.5).item() == pytest.approx(
         2 * 0.5 * (error - 0.25) / 3, rel=rounding_error(2 * 4)
     )
 
 
-def test_a_bounded_value_costs_the_larger_of_both_errors() -> None:
+def test_a_clipped_value_loss_is_the_larger_of_the_clipped_and_unclipped_errors() -> None:
     # The old value 0 is -4 / sd in the network's units. The network now outputs 0, so it has moved up by more than its
     # bound.
     sd, bound = 24**0.5, 0.2
@@ -127,7 +127,7 @@ def test_a_bounded_value_costs_the_larger_of_both_errors() -> None:
     assert loss_of(vf_clip_param=bound).item() == pytest.approx(expected, rel=rounding_error(2 * 4))
 
 
-def test_worlds_without_a_state_and_envs_are_told_what_to_use_instead(wording) -> None:
+def test_worlds_without_a_state_and_single_agent_envs_are_refused_with_a_suggestion(wording) -> None:
     algorithm = MAPPO(MAPPOConfig())
     with wording.raised(UsageError, "centralised_value"):
         algorithm.policy_in_world(SPACES, WorldView(None, 2, "parallel"), seed=0)
@@ -169,7 +169,7 @@ def assert_alike(found: tuple[np.ndarray, dict[str, float]], expected: tuple[np.
     assert found[1] == pytest.approx(expected[1], rel=1e-4, abs=1e-5)
 
 
-def test_two_learners_normalise_values_by_the_targets_of_both_and_are_one_on_the_whole() -> None:
+def test_two_learners_share_value_normalization_and_match_one_learner() -> None:
     sums = SumOfTwo()
     pair = [learner_of(share=(rank, 2), all_reduce=sums.of(rank)) for rank in range(2)]
     with ThreadPoolExecutor(2) as threads:
@@ -180,7 +180,7 @@ def test_two_learners_normalise_values_by_the_targets_of_both_and_are_one_on_the
     assert not any(name.startswith("moments") for name in alone[1])
 
 
-def test_microbatches_are_normalised_by_the_targets_of_whole_minibatches() -> None:
+def test_microbatches_normalize_values_by_the_targets_of_the_whole_minibatch() -> None:
     assert_alike(learned_parameters(learner_of(microbatch_size=5)), learned_parameters(learner_of()))
 
 
@@ -194,7 +194,7 @@ SMALL = {
 }
 
 
-def test_workers_compute_the_values_that_the_learner_does_of_each_row_and_of_the_closing_one() -> None:
+def test_workers_and_learner_compute_equal_values_including_the_closing_row() -> None:
     with Training(GAME, MAPPO(MAPPOConfig(**SMALL)), seed=1) as training:
         training.step()
         trainee = training.running.trainee
@@ -214,7 +214,7 @@ def test_workers_compute_the_values_that_the_learner_does_of_each_row_and_of_the
     assert outputs.moments[2] > 0
 
 
-def test_ippo_sees_no_state_and_learns_where_there_is_none() -> None:
+def test_ippo_needs_no_state_and_ignores_it() -> None:
     with Training(GAME, IPPO(IPPOConfig(**SMALL)), seed=1) as training:
         result = training.step()
         assert training.running.trainee.policy.behavior().collector.world_columns == ()

@@ -113,7 +113,7 @@ def test_members_with_memory_recall_what_each_was_shown(name: str, config: dict[
     assert greedy_return(name, config, env_steps) > 0.95
 
 
-def test_members_without_memory_do_not_whatever_the_mixer_sees() -> None:
+def test_members_without_memory_cannot_recall_even_with_a_mixer() -> None:
     feed_forward = {**TEAM, "model": {"hiddens": [16]}, "replay": {}, "mixer_hidden": 8}
     assert greedy_return("qmix", feed_forward, 2500) < 0.6
 
@@ -185,7 +185,7 @@ def policy_and_outputs(algorithm: VDN, batch: SampleBatch) -> tuple[TeamQPolicy,
 
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize("cls", [VDN, QMIX])
-def test_the_loss_is_that_of_a_loop_over_single_observations_of_single_members(cls: type[VDN], double: bool) -> None:
+def test_the_sequence_loss_equals_a_loop_over_single_steps_and_members(cls: type[VDN], double: bool) -> None:
     algorithm, batch = cls(cls.Config.parse({**SMALL, "double": double})), sequences()
     policy, outputs = policy_and_outputs(algorithm, batch)
     total, count, priorities = 0.0, 0, []
@@ -220,7 +220,7 @@ def gradient_of(algorithm: VDN, batch: SampleBatch) -> Tensor:
     return torch.autograd.grad(loss.total, flat)[0]
 
 
-def test_cells_without_a_step_and_what_an_absent_member_would_do_change_no_gradient() -> None:
+def test_invalid_cells_and_absent_members_do_not_affect_gradients() -> None:
     algorithm, batch, other = QMIX(QMIXConfig.parse(SMALL)), sequences(), sequences()
     for name, garbage in {"actions": 0, "rewards": 1e6, "discounts": -7.0, "steps": 0}.items():
         other[name][~other["valid"]] = garbage
@@ -235,7 +235,7 @@ POLES = EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": 2, "reborn
 
 
 @pytest.mark.parametrize("core", [{"core": "lstm"}, {"core": "gtrxl", "gtrxl": {"heads": 1, "memory_len": 6}}])
-def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_die_and_are_born(
+def test_learner_and_worker_memories_agree_when_members_die_and_are_born(
     core: dict[str, Any],
 ) -> None:
     model = {**SMALL["model"], **core}
@@ -288,7 +288,7 @@ RESUMED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", RESUMED)
-def test_a_restored_team_with_memory_goes_on_bit_for_bit(name: str) -> None:
+def test_a_restored_team_with_memory_continues_bit_for_bit(name: str) -> None:
     cls = algorithm_class(name)
     algorithm = cls(cls.Config.parse(RESUMED[name]))
     with Training(RECALL, algorithm, seed=3) as whole:
@@ -304,7 +304,7 @@ def test_a_restored_team_with_memory_goes_on_bit_for_bit(name: str) -> None:
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_mappo_with_memory_finds_the_log_probs_that_its_workers_recorded_with_both_clocks(clock: str) -> None:
+def test_recurrent_mappo_recomputes_recorded_log_probs_with_both_clocks(clock: str) -> None:
     # Once learning has stopped, workers act with the same weights as the learner's.
     config = {
         **ON_POLICY,
@@ -322,7 +322,7 @@ def test_mappo_with_memory_finds_the_log_probs_that_its_workers_recorded_with_bo
         assert training.running.trainee.policy.value_network.module.spec.core is None
 
 
-def test_what_has_no_memory_says_what_has(wording) -> None:
+def test_algorithms_without_memory_refuse_a_core_with_a_suggestion(wording) -> None:
     with wording.raised(SpecError):
         MADDPGConfig.parse({"model": {"core": "gru"}})
     with wording.raised(SpecError, "core"):
@@ -332,7 +332,7 @@ def test_what_has_no_memory_says_what_has(wording) -> None:
 
 
 @pytest.mark.usefixtures("traced_updates")
-def test_the_graph_of_a_team_with_memory_that_would_be_compiled_does_what_the_update_does() -> None:
+def test_compiled_updates_of_a_team_with_memory_match_eager_ones() -> None:
     short = {
         **TEAM,
         "model": {"hiddens": [4], "core": "gru", "core_width": 4},

@@ -43,7 +43,7 @@ def team_of(made: SampleBatch, reward: Any = "sum") -> SampleBatch:
 NOBODY = flags("..", "..", "..")
 
 
-def test_a_row_is_the_same_moment_of_all_slots_of_a_world() -> None:
+def test_a_row_joins_all_slots_of_a_world_at_the_same_step() -> None:
     acts = np.ones((3, 4), np.bool_)
     made = fragment_with_ticks(acts, np.zeros((2, 4), np.bool_), np.zeros((2, 4), np.bool_))
     made["obs"] = np.arange(12, dtype=np.float32).reshape(3, 4, 1)
@@ -72,7 +72,7 @@ def test_the_state_is_there_whoever_is_left() -> None:
     assert team["obs"]["state"][:, 0, 0].tolist() == [10.0, 20.0, 30.0, 40.0]
 
 
-def test_the_team_ends_with_its_last_member() -> None:
+def test_the_teams_episode_ends_with_its_last_member() -> None:
     team = team_of(fragment_with_ticks(flags("xx", "x.", "..", "xx"), flags(".x", "x.", ".."), NOBODY))
     assert team["valid"][:, 0].tolist() == [True, True, False]
     assert team["terminateds"][:, 0].tolist() == [False, True, False]
@@ -80,12 +80,12 @@ def test_the_team_ends_with_its_last_member() -> None:
     assert not team["obs"]["present"][2].any()
 
 
-def test_an_end_in_the_last_row_is_seen_too() -> None:
+def test_a_termination_in_the_last_row_is_detected() -> None:
     team = team_of(fragment_with_ticks(flags("xx", "xx", "xx", ".."), flags("..", "..", "xx"), NOBODY))
     assert team["terminateds"][:, 0].tolist() == [False, False, True]
 
 
-def test_a_team_that_is_cut_off_shows_those_who_would_have_gone_on() -> None:
+def test_a_truncated_team_keeps_the_final_observations_of_its_living_members() -> None:
     acts = flags("xx", "xx", "..", "xx")
     team = team_of(fragment_with_ticks(acts, flags("..", "x.", ".."), flags("..", ".x", "..")))
     assert team["truncateds"][:, 0].tolist() == [False, True, False]
@@ -95,7 +95,7 @@ def test_a_team_that_is_cut_off_shows_those_who_would_have_gone_on() -> None:
     assert team["obs"]["state"][2, 0].tolist() == [30.0]
 
 
-def test_a_cut_at_the_end_of_a_fragment_is_shown_in_the_next_one_as_in_the_row_that_closed_it() -> None:
+def test_the_next_fragment_starts_with_the_closing_row_of_a_truncated_team() -> None:
     team = JoinTeams(TEAM_OF_TWO, "sum")
     _, before = team((3, fragment_with_ticks(flags("xx", "xx", ".."), NOBODY[:2], flags("..", ".x"))))
     resumed = JoinTeams(TEAM_OF_TWO, "sum")
@@ -107,12 +107,12 @@ def test_a_cut_at_the_end_of_a_fragment_is_shown_in_the_next_one_as_in_the_row_t
 
 
 @pytest.mark.parametrize(("reward", "expected"), [("sum", [10.0, 5.0]), ("once", [5.0, 5.0])])
-def test_a_reward_that_all_are_given_counts_once_if_it_is_the_teams(reward: str, expected: list[float]) -> None:
+def test_team_rewards_are_summed_over_members_or_counted_once(reward: str, expected: list[float]) -> None:
     made = fragment_with_ticks(flags("xx", "x.", "x."), flags(".x", ".."), NOBODY[:2], [[5, 5], [5, 0]])
     assert team_of(made, reward)["rewards"][:, 0].tolist() == expected
 
 
-def test_what_each_member_was_given_is_shown_in_the_row_behind_the_step() -> None:
+def test_each_members_reward_is_shown_in_the_row_after_its_step() -> None:
     made = fragment_with_ticks(flags("xx", "xx", "x."), flags("..", ".x"), NOBODY[:2], [[1, 2], [3, 4]])
     team = JoinTeams(TEAM_OF_TWO, "sum", shows_given=True)
     _, before = team((0, made))

@@ -20,7 +20,7 @@ def mixer(seed: int) -> MonotonicMixer:
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.01, 100))
-def test_the_teams_value_never_falls_with_a_members_value(seed: int, scale: float) -> None:
+def test_the_teams_value_is_monotone_in_each_members_value(seed: int, scale: float) -> None:
     own = mixer(seed)
     values = (scale * torch.randn(6, 2, MEMBERS)).requires_grad_()
     own(values, torch.randn(6, 2, STATE)).sum().backward()
@@ -28,7 +28,7 @@ def test_the_teams_value_never_falls_with_a_members_value(seed: int, scale: floa
     assert (values.grad >= 0).all()
 
 
-def test_with_weights_of_one_the_mixer_is_the_sum() -> None:
+def test_qmix_mixer_with_unit_weights_equals_the_sum() -> None:
     own = MonotonicMixer((STATE,), MEMBERS, 1)
     for layer in (own.first_weights, own.second_weights, own.first_biases, *own.second_bias[::2]):
         torch.nn.init.zeros_(layer.weight)
@@ -38,7 +38,7 @@ def test_with_weights_of_one_the_mixer_is_the_sum() -> None:
 
 
 @pytest.mark.parametrize("absent", range(MEMBERS))
-def test_who_is_absent_adds_nothing(absent: int) -> None:
+def test_absent_members_do_not_contribute_to_the_mixed_value(absent: int) -> None:
     own, state = mixer(0), torch.randn(1, 1, STATE)
     values, present = torch.tensor([[[1.0, -2.0, 3.0]]]), torch.ones(1, 1, MEMBERS, dtype=torch.bool)
     present[..., absent] = False

@@ -78,14 +78,14 @@ def additive_fit() -> np.ndarray:
     return fit
 
 
-def test_vdn_learns_the_least_squares_fit_of_a_table_that_no_sum_fits() -> None:
+def test_vdn_learns_the_least_squares_fit_of_a_non_additive_table() -> None:
     np.testing.assert_allclose(additive_fit(), [-1.5, 2.5, 2.5, 6.5])
     found = fitted(VDN(VDNConfig(**FAST)), 200, 0.1)
     np.testing.assert_allclose(found, additive_fit(), atol=0.02)
     assert found.argmax() == TABLE.argmax()
 
 
-def test_qmix_fits_the_table_that_no_sum_fits() -> None:
+def test_qmix_fits_a_non_additive_table() -> None:
     np.testing.assert_allclose(fitted(QMIX(QMIXConfig(**FAST, mixer_hidden=8)), 300, 0.05), TABLE.ravel(), atol=0.1)
 
 
@@ -99,7 +99,7 @@ def loss_and_outputs(algorithm: VDN, batch: SampleBatch, spaces: Spaces = SPACES
 
 @pytest.mark.parametrize("make", [lambda **more: VDN(VDNConfig(**more)), lambda **more: QMIX(QMIXConfig(**more))])
 @pytest.mark.parametrize("double", [True, False])
-def test_errors_are_squared_and_the_target_networks_value_the_next_actions(make: Any, double: bool) -> None:
+def test_loss_is_the_mean_squared_td_error_with_next_values_from_the_target_networks(make: Any, double: bool) -> None:
     batch = SampleBatch(ALL, discounts=torch.tensor([[0.0], [0.9], [0.9], [0.5]]))
     loss, outputs = loss_and_outputs(make(double=double), batch)
     values = outputs._values(outputs.views if double else outputs.target_views, batch["next_obs"])
@@ -109,7 +109,7 @@ def test_errors_are_squared_and_the_target_networks_value_the_next_actions(make:
     torch.testing.assert_close(loss.priorities, errors.abs().squeeze(-1).detach())
 
 
-def test_an_absent_member_adds_nothing_to_the_sum_and_learns_nothing() -> None:
+def test_an_absent_member_does_not_contribute_to_the_team_value() -> None:
     present = torch.tensor([[[True, False]]] * 4)
     batch = team_rows([1.0] * 4, ALL["actions"][:, 0].tolist(), present=present)
     _, outputs = loss_and_outputs(VDN(VDNConfig()), batch)
@@ -117,7 +117,7 @@ def test_an_absent_member_adds_nothing_to_the_sum_and_learns_nothing() -> None:
     torch.testing.assert_close(outputs.team_values(batch["obs"], batch["actions"]), own[..., 0])
 
 
-def test_next_actions_are_those_that_masks_allow() -> None:
+def test_greedy_next_actions_respect_action_masks() -> None:
     spaces = Spaces(Dict({"action_mask": MultiBinary(ACTIONS), "who": SPACES.observation}), SPACES.action)
     masks = torch.tensor([[[1, 0], [0, 1]]] * 4, dtype=torch.int8)[:, None]
     seen = {**ALL["obs"], "agents": {"action_mask": masks, "who": ALL["obs"]["agents"]}}
@@ -126,7 +126,7 @@ def test_next_actions_are_those_that_masks_allow() -> None:
 
 
 @pytest.mark.parametrize("cls", [VDN, QMIX])
-def test_envs_and_worlds_that_do_not_fit_are_told_what_to_use_instead(cls: type[VDN], wording) -> None:
+def test_unsupported_envs_and_worlds_are_refused_with_an_alternative(cls: type[VDN], wording) -> None:
     algorithm = cls(cls.Config())
     with pytest.raises(UsageError, match="use dqn"):
         algorithm.policy(SPACES, seed=0)
@@ -153,7 +153,7 @@ SMALL = {
 }
 
 
-def test_a_restored_team_goes_on_bit_for_bit_with_its_replay() -> None:
+def test_a_resumed_qmix_run_with_its_replay_matches_an_uninterrupted_run_bit_for_bit() -> None:
     with Training(GAME, QMIX(QMIXConfig.parse(SMALL)), seed=3) as whole:
         for _ in range(3):
             whole.step()
@@ -166,7 +166,7 @@ def test_a_restored_team_goes_on_bit_for_bit_with_its_replay() -> None:
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), stored)
 
 
-def test_only_the_members_network_travels_to_workers() -> None:
+def test_only_the_agent_network_is_sent_to_workers_not_the_mixer() -> None:
     with Training(GAME, QMIX(QMIXConfig.parse(SMALL)), seed=3) as training:
         training.step()
         policy = training.running.trainee.policy
@@ -176,7 +176,7 @@ def test_only_the_members_network_travels_to_workers() -> None:
         assert policy.parameters.size > len(training.running.trainee.weights().acting)
 
 
-def test_a_team_learns_beside_a_policy_that_learns_from_the_same_state() -> None:
+def test_a_qmix_team_and_a_mappo_policy_learn_in_the_same_world() -> None:
     policies = Policies(
         {
             "first": QMIX(QMIXConfig.parse({name: SMALL[name] for name in ("learning_starts", "minibatch_size")})),

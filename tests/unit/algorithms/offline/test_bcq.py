@@ -19,7 +19,7 @@ def likely(named, observations, threshold):
 
 
 @pytest.mark.parametrize("threshold", [0.3, 1.0])
-def test_the_next_action_is_the_best_one_among_those_that_the_data_takes(threshold):
+def test_targets_use_the_best_next_action_that_is_likely_in_the_data(threshold):
     algorithm = BCQ(model=ONE_LAYER, threshold=threshold)
     _, outputs, named, target, batch, row = made(algorithm, CHOICE, seed=1)
     allowed = likely(named, row["next_obs"], threshold)
@@ -39,7 +39,7 @@ def test_the_behaviour_policy_learns_the_likelihood_of_recorded_actions():
     assert algorithm.behavior_loss(outputs, batch, {}).total.item() == pytest.approx(expected, rel=NEAR)
 
 
-def test_acting_takes_the_best_likely_action_as_the_losses_do():
+def test_acting_also_chooses_the_best_action_that_is_likely_in_the_data():
     algorithm = BCQ(model=ONE_LAYER, threshold=0.3)
     policy, _, named, _, _, row = made(algorithm, CHOICE, seed=1)
     network = policy.acting_network()

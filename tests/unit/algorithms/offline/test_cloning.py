@@ -86,7 +86,7 @@ def test_weights_are_exponentials_of_advantages_in_units_of_their_running_norm()
     assert half.mean_square == 300  # halfway from 100 to the mean of 100 and 900
 
 
-def test_the_norm_starts_with_the_first_minibatch_and_follows_at_its_rate() -> None:
+def test_the_norm_is_initialized_by_the_first_minibatch_then_updated_at_its_rate() -> None:
     weigh = WeighByAdvantage(None, beta=1.0, start=None, rate=0.5, max_weight=100.0)  # type: ignore[arg-type]
     first, second = np.array([[300.0], [-900.0]], np.float32), np.array([[100.0], [100.0]], np.float32)
     np.testing.assert_allclose(weigh.weights(first), np.exp(first / np.sqrt(450_000)), rtol=1e-6)
@@ -115,7 +115,7 @@ def test_a_truncated_return_bootstraps_from_the_value_of_its_final_observation(t
     np.testing.assert_allclose(found["weights"][:, 0], np.exp((targets - values[:3, 0]) / 2), rtol=1e-5)
 
 
-def test_marwil_prefers_what_turned_out_better(tmp_path: Path) -> None:
+def test_marwil_prefers_rare_rewarded_actions_that_bc_ignores(tmp_path: Path) -> None:
     actions = np.arange(40) % 4 == 0  # a quarter of the actions are rewarded
     with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
         for action in actions:
@@ -158,7 +158,7 @@ def test_mixed_actions_and_masked_choices_are_cloned(tmp_path: Path, algorithm: 
     np.testing.assert_allclose([act["force"][0] for act in acts], [-3, 3], atol=0.3)
 
 
-def test_a_recurrent_policy_clones_what_only_memory_can_know(tmp_path: Path) -> None:
+def test_a_recurrent_policy_clones_actions_that_require_memory(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
         for _ in range(20):
@@ -176,7 +176,7 @@ def test_a_recurrent_policy_clones_what_only_memory_can_know(tmp_path: Path) -> 
             assert acts == [int(sign > 0)] * 3
 
 
-def test_a_sequence_in_mid_episode_starts_from_the_state_that_acting_has_there(tmp_path: Path) -> None:
+def test_sequences_that_start_mid_episode_use_the_recurrent_state_of_acting(tmp_path: Path) -> None:
     obs, actions = cue(np.random.default_rng(0), 50)  # two sequences of the default length
     data = write(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2), obs=obs, actions=actions, rewards=np.zeros(50))
     cloning = BC(input=data, **{**SMALL, "model": {"core": "gru", "core_width": 8, "hiddens": []}})
@@ -192,13 +192,15 @@ def log_probs_of(outputs: StochasticActorOutputs, batch: SampleBatch) -> torch.T
     return outputs.distribution.log_prob(batch["actions"])
 
 
-def test_marwil_has_no_recurrent_network(wording) -> None:
+def test_marwil_refuses_recurrent_networks(wording) -> None:
     with wording.raised(SpecError):
         MARWIL(model={"core": "gru"})
 
 
 @pytest.mark.parametrize("core", [None, "gru"])
-def test_what_only_the_step_before_shows_is_cloned_by_views(tmp_path: Path, core: str | None) -> None:
+def test_policies_with_views_clone_actions_that_depend_on_the_previous_observation(
+    tmp_path: Path, core: str | None
+) -> None:
     rng = np.random.default_rng(0)
     with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
         for _ in range(20):

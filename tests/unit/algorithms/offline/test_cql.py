@@ -19,7 +19,7 @@ from tests.unit.algorithms.offline.rows import BOX, CHOICE, ONE_LAYER, critics, 
 NEAR = rounding_error(3 + 4 + 6)
 
 
-def test_importance_terms_are_subtracted_so_the_soft_maximum_is_the_log_of_an_integral():
+def test_the_soft_maximum_converges_to_the_log_of_the_integral_of_exp_q():
     _, outputs, named, _, batch, row = made(CQL(model=ONE_LAYER, num_sampled_actions=4000), BOX, rows=3)
     for name, view in outputs.networks.views.items():
         if name.startswith("actor."):
@@ -33,7 +33,7 @@ def test_importance_terms_are_subtracted_so_the_soft_maximum_is_the_log_of_an_in
         np.testing.assert_allclose(values, exact, atol=0.05)
 
 
-def test_the_estimate_of_the_integral_is_that_of_the_samples_by_hand():
+def test_the_sampled_soft_maximum_matches_a_computation_by_hand():
     _, outputs, named, _, batch, row = made(CQL(model=ONE_LAYER, num_sampled_actions=2), BOX)
     parts = [row["uniform_actions"]]
     logs = [np.full((6, 2), -2 * math.log(2))]
@@ -51,7 +51,7 @@ def test_the_estimate_of_the_integral_is_that_of_the_samples_by_hand():
     np.testing.assert_allclose(outputs.soft_maximum(batch)[..., 0].detach(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_calibrated_values_of_the_actor_s_actions_are_at_least_the_recorded_return():
+def test_calibration_bounds_values_of_the_actors_actions_below_by_recorded_returns():
     algorithm = CQL(model=ONE_LAYER, num_sampled_actions=2, calibrated=True, input="data")
     _, outputs, _, _, batch, _ = made(algorithm, BOX)
     plain = outputs.soft_maximum(batch)
@@ -72,7 +72,7 @@ def test_targets_over_continuous_actions_have_no_entropy():
     assert found.total.item() == pytest.approx(valid_mean((0.5 * errors**2).sum(0)), rel=NEAR)
 
 
-def test_the_loss_over_choices_is_logsumexp_less_the_recorded_action_s_value():
+def test_the_loss_for_discrete_actions_is_logsumexp_minus_the_recorded_actions_value():
     algorithm = CQL(model=ONE_LAYER, conservative_weight=0.7, num_critics=2)
     _, outputs, named, target, batch, row = made(algorithm, CHOICE)
     best = critics(named, row["next_obs"])[0].argmax(-1)

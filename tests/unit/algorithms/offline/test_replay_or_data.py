@@ -65,7 +65,7 @@ def data(tmp_path: Path) -> str:
         (0.5, (30, 20), {"obs": 2, "prev_actions": 1, "prev_rewards": 2}),
     ],
 )
-def test_the_share_decides_what_is_learned_from_and_a_resume_is_exact(
+def test_the_share_of_data_sets_env_and_sgd_steps_and_resume_is_exact(
     data: str, tmp_path: Path, share: float | None, counts: tuple[int, int], views: dict[str, int]
 ) -> None:
     named = None if share is None else [{"path": data, "share": share}]
@@ -81,7 +81,7 @@ def test_the_share_decides_what_is_learned_from_and_a_resume_is_exact(
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
 
 
-def test_rlpd_is_sac_with_many_normalised_critics_and_half_of_its_minibatch_from_data(data: str) -> None:
+def test_rlpd_runs_with_half_of_each_minibatch_from_data_and_layer_normalized_critics(data: str) -> None:
     settings = {**SETTINGS, "training_intensity": 2.0, "num_critics": 3}
     with Training("Pendulum-v1", RLPD(input=[{"path": data, "share": 0.5}], **settings)) as training:
         result = training.step()
@@ -91,12 +91,12 @@ def test_rlpd_is_sac_with_many_normalised_critics_and_half_of_its_minibatch_from
     assert (RLPD().config.model.critic_normalization, RLPD().config.model.normalization) == ("layer", None)
 
 
-def test_single_transitions_of_data_do_not_train_a_recurrent_network(data: str, wording) -> None:
+def test_recurrent_networks_are_refused_with_data_of_single_transitions(data: str, wording) -> None:
     with wording.raised(UsageError, "config.model.core"):
         Training("Pendulum-v1", DataSAC(input=data, **{**SETTINGS, "model": {"core": "gru"}})).step()
 
 
-def test_transitions_of_data_alone_are_given_no_goals_in_hindsight(data: str, wording) -> None:
+def test_hindsight_relabeling_is_refused_when_learning_from_data_alone(data: str, wording) -> None:
     with wording.raised(UsageError, "config.replay.hindsight"):
         Training("Pendulum-v1", DataSAC(input=data, **{**SETTINGS, "replay": {"hindsight": {}}})).step()
 
@@ -114,7 +114,7 @@ class Sevens(StatefulSource[SampleBatch]):
         return
 
 
-def test_rows_of_data_come_last_and_change_no_priorities_of_the_replay() -> None:
+def test_offline_rows_are_appended_last_and_do_not_update_replay_priorities() -> None:
     minibatch = SampleBatch(obs=np.zeros((3, 1, 1)), indices=np.array([5, 6, 7]))
     both = AddData(Sevens())(minibatch)
     assert both["obs"].ravel().tolist() == [0, 0, 0, 7, 7]
@@ -123,7 +123,7 @@ def test_rows_of_data_come_last_and_change_no_priorities_of_the_replay() -> None
     assert not len(DropDataPriorities()(TrainedMinibatch(both["indices"], np.zeros(0, np.float32))).priorities)
 
 
-def test_infinite_bounds_of_actions_are_the_range_of_the_data(tmp_path: Path) -> None:
+def test_infinite_action_bounds_are_replaced_by_the_range_of_the_data(tmp_path: Path) -> None:
     space = Box(np.float32([-np.inf, -1]), np.float32([np.inf, np.inf]))
     paths = [str(tmp_path / name) for name in ("a", "b")]
     for path, scale in zip(paths, (1, 3), strict=True):

@@ -14,7 +14,7 @@ from tests.unit.algorithms.offline.rows import BOX, ONE_LAYER, critics, layer, m
 NEAR = rounding_error(3 + 4 + 6)
 
 
-def test_the_actor_s_loss_is_the_distance_less_the_values_scaled_to_alpha():
+def test_the_actor_loss_is_the_cloning_error_minus_values_normalized_by_their_magnitude():
     algorithm = TD3BC(model=ONE_LAYER, value_weight=2.0)
     _, outputs, named, _, batch, row = made(algorithm, BOX)
     actions = np.tanh(layer(named, "actor", row["obs"]))
@@ -41,7 +41,7 @@ def test_the_scale_of_the_values_has_no_gradient():
     np.testing.assert_allclose(found, slopes, atol=1e-4)
 
 
-def test_rebrac_s_penalty_is_on_the_distance_to_the_next_recorded_action():
+def test_rebrac_penalizes_the_distance_to_the_next_recorded_action_in_the_targets():
     algorithm = TD3BC(model=ONE_LAYER, critic_penalty=0.5, input="data")
     _, outputs, named, target, batch, row = made(algorithm, BOX)
     recorded, is_step = np.full((6, 2), 0.25, np.float32), np.arange(6) != 3
@@ -55,6 +55,6 @@ def test_rebrac_s_penalty_is_on_the_distance_to_the_next_recorded_action():
     assert loss.total.item() == pytest.approx(valid_mean((errors**2).sum(0)), rel=NEAR)
 
 
-def test_the_penalty_is_refused_where_next_actions_are_not_recorded(wording):
+def test_the_critic_penalty_is_refused_without_recorded_next_actions(wording):
     with wording.raised(SpecError, "next_actions"):
         TD3BC(critic_penalty=0.5)

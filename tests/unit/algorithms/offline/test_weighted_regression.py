@@ -28,7 +28,7 @@ def gaussian(named, observations):
 
 
 @pytest.mark.parametrize("expectile", [0.1, 0.5, 0.9])
-def test_the_expectile_of_a_fair_coin_is_tau_so_values_lie_on_the_upper_side(expectile):
+def test_the_expectile_loss_is_minimal_at_tau_for_a_fair_coin_and_weights_errors_by_sign(expectile):
     values = torch.tensor([expectile], requires_grad=True)  # the expectile of 0 and 1 with equal probability
     loss = expectile_loss(torch.tensor([0.0, 1.0]) - values, expectile).sum()
     (slope,) = torch.autograd.grad(loss, values)
@@ -39,7 +39,7 @@ def test_the_expectile_of_a_fair_coin_is_tau_so_values_lie_on_the_upper_side(exp
 
 
 @pytest.mark.parametrize("spaces", [BOX, CHOICE])
-def test_iql_s_losses_are_those_computed_by_hand(spaces):
+def test_iql_losses_match_a_computation_by_hand(spaces):
     algorithm = IQL(model=ONE_LAYER, expectile=0.8, beta=2.0, max_weight=0.5)
     _, outputs, named, target, batch, row = made(algorithm, spaces)
     if spaces is BOX:
@@ -64,11 +64,11 @@ def test_iql_s_losses_are_those_computed_by_hand(spaces):
     assert weights[1:].min() < 0.5  # the bound does not hide the exponent
 
 
-def test_iql_values_no_action_but_the_recorded_ones():
+def test_iql_samples_no_actions_for_its_losses():
     assert not {"noise", "next_noise"} & made(IQL(model=ONE_LAYER), BOX).batch.keys()
 
 
-def test_awac_s_losses_over_continuous_actions_are_those_computed_by_hand():
+def test_awac_losses_for_continuous_actions_match_a_computation_by_hand():
     algorithm = AWAC(model=ONE_LAYER, beta=0.5, num_sampled_actions=3)
     _, outputs, named, target, batch, row = made(algorithm, BOX)
     means, log_stds = gaussian(named, row["next_obs"])
@@ -100,7 +100,7 @@ def test_awac_s_losses_over_choices_are_exact_sums():
 
 
 @pytest.mark.parametrize("baseline", ["mean", "max"])
-def test_crr_imitates_what_is_better_than_the_actor_s_own_actions(baseline):
+def test_crr_imitates_only_actions_better_than_the_actors_own(baseline):
     algorithm = CRR(model=ONE_LAYER, weighting="binary", baseline=baseline)
     _, outputs, named, _, batch, row = made(algorithm, BOX)
     means, log_stds = gaussian(named, row["obs"])
@@ -113,7 +113,7 @@ def test_crr_imitates_what_is_better_than_the_actor_s_own_actions(baseline):
     assert algorithm.actor_loss(outputs, batch, {}).total.item() == pytest.approx(expected, rel=NEAR, abs=NEAR)
 
 
-def test_crr_bootstraps_by_the_target_actor():
+def test_crr_bootstraps_with_the_target_actor():
     algorithm = CRR(model=ONE_LAYER)
     _, outputs, _, target, batch, row = made(algorithm, CHOICE)
     ahead = (softmax(layer(target, "actor", row["next_obs"])) * critics(target, row["next_obs"]).min(0)).sum(-1)
@@ -134,7 +134,7 @@ def test_recorded_actions_at_their_bounds_have_finite_losses_and_gradients(algor
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-def test_sampled_actions_are_within_the_bounds_and_those_beyond_come_back_at_them():
+def test_sampled_actions_are_clipped_to_the_bounds():
     policy = made(AWAC(model=ONE_LAYER), BOX).policy
     drawn = policy.action_space.sample(
         np.zeros((4, 4), np.float32), np.float32([[-9, 9], [0.5, -0.5], [1, 2], [0, -3]])
@@ -143,7 +143,7 @@ def test_sampled_actions_are_within_the_bounds_and_those_beyond_come_back_at_the
     assert policy.action_space.to_env(drawn).tolist() == [[-2, 2], [1, -1], [2, 2], [0, -2]]
 
 
-def test_actions_without_bounds_are_refused_by_name(wording):
+def test_unbounded_actions_are_refused(wording):
     unbounded = BOX._replace(action=gymnasium.spaces.Box(-np.inf, np.inf, (2,)))
     with wording.raised(UsageError):
         made(IQL(model=ONE_LAYER), unbounded)

@@ -50,14 +50,14 @@ def fragments_of(lengths, cut, fragments):
         )
 
 
-def test_an_episode_that_ends_for_good_and_by_its_limit_at_once_is_not_bootstrapped():
+def test_an_episode_that_is_both_terminated_and_truncated_is_not_bootstrapped():
     item = next(fragments_of([[2], [2], [2]], [[True], [True], [False]], 1))
     item["terminateds"][1, 0] = True  # in addition to the truncation
     batch = CompleteEpisodes(0.5, use_baseline=True)(item)
     assert batch["value_targets"].tolist() == [[2.0, 2.0, 2.0 + 0.25 * 200, 2.0 + 0.5 * 200, 2.0, 2.0]]
 
 
-def test_episodes_that_never_end_are_told_of_before_they_fill_the_memory(monkeypatch, wording):
+def test_an_endless_episode_stops_training_with_an_error_before_memory_runs_out(monkeypatch, wording):
     monkeypatch.setattr(complete_episodes, "LONGEST_EPISODE", 9)
     operator, endless = CompleteEpisodes(0.9, use_baseline=True), fragments_of([[100]] * 3, [[False]] * 3, 3)
     operator(next(endless))
@@ -71,7 +71,7 @@ cuts = st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=B, max
 
 
 @given(lengths=lengths, cut=cuts, use_baseline=st.booleans())
-def test_every_step_of_every_finished_episode_comes_once_with_what_the_episode_returned(lengths, cut, use_baseline):
+def test_every_step_of_a_finished_episode_is_emitted_once_with_its_return(lengths, cut, use_baseline):
     gamma = 0.5
     operator = CompleteEpisodes(gamma, use_baseline)
     found, finished = {}, set()
@@ -103,7 +103,7 @@ def test_every_step_of_every_finished_episode_comes_once_with_what_the_episode_r
         assert action == step
 
 
-def test_steps_that_are_held_back_survive_a_round_trip_through_the_state():
+def test_steps_of_unfinished_episodes_survive_saving_and_loading_the_state():
     items = list(fragments_of([[9], [3], [11]], [[False], [True], [False]], 6))
     straight, first, second = (CompleteEpisodes(0.9, True) for _ in range(3))
     expected = [straight(item) for item in items]

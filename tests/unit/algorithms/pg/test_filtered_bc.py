@@ -33,7 +33,7 @@ def episodes(*returns: float, truncated: int | None = None) -> SampleBatch:
     ("share", "kept"),
     [(0.0, [3] * 4), (0.25, [3] * 4), (0.5, [1] * 2 + [3] * 4), (1.0, [0, *[1] * 2, *[2] * 3, *[3] * 4])],
 )
-def test_the_best_share_of_the_episodes_is_kept_as_a_whole(share, kept):
+def test_the_best_share_of_the_episodes_is_kept_whole(share, kept):
     found = KeepBestEpisodes(share)(episodes(-1.0, 2.0, 0.0, 5.0, truncated=1))
     assert found["actions"].tolist() == [kept]
 
@@ -65,11 +65,11 @@ def test_a_recurrent_policy_clones_its_best_episodes():
         assert learner.last_batch["valid"].sum() < 64
 
 
-def test_it_has_no_baseline(wording):
+def test_a_baseline_is_refused(wording):
     with wording.raised(SpecError, "use_baseline"):
         rlrun.FilteredBC(use_baseline=True)
 
 
-def test_minibatches_of_a_recurrent_policy_are_whole_sequences(wording):
+def test_minibatches_of_partial_sequences_are_refused_for_a_recurrent_policy(wording):
     with wording.raised(SpecError, "minibatch_size", "seq_len", "10"):
         rlrun.FilteredBC(minibatch_size=10, seq_len=16, model={"core": "gru"})

@@ -41,7 +41,7 @@ def kept(training: Training) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_auxiliary_loss_is_both_value_errors_and_the_divergence_from_the_old_policy() -> None:
+def test_the_auxiliary_loss_sums_both_value_losses_and_the_kl_from_the_old_policy() -> None:
     logits, old = torch.tensor([[0.0, 1.0], [2.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 0.0]])
     pair = torch.tensor([[1.0], [-7.0]])
     outputs = PhasicOutputs(Categorical(logits[:, None]), pair, auxiliary_values=pair + 2)
@@ -58,7 +58,7 @@ def test_the_auxiliary_loss_is_both_value_errors_and_the_divergence_from_the_old
 
 
 @pytest.mark.parametrize("settings", [{}, GRU], ids=["dense", "recurrent"])
-def test_a_phase_learns_from_the_batches_since_the_last_one_and_before_it_the_head_rests(settings: Any) -> None:
+def test_the_auxiliary_phase_alone_trains_its_head_on_all_batches_since_the_last_phase(settings: Any) -> None:
     training = ppg_training(**settings)
     learner = training.running.trainee.learner
 
@@ -79,7 +79,7 @@ def test_a_phase_learns_from_the_batches_since_the_last_one_and_before_it_the_he
     assert learned[2] > learned[0] + learned[1]
 
 
-def test_the_policy_that_a_phase_clones_is_the_one_before_it_for_older_batches_too() -> None:
+def test_the_auxiliary_phase_clones_the_policy_just_before_it_even_for_older_batches() -> None:
     training = ppg_training(policy_iterations=2, lr=[[0, 1e-2], [100, 0.0]])  # the second batch changes nothing
     learner = training.running.trainee.learner
     flats = [learner.flat()]
@@ -110,7 +110,7 @@ def test_a_resume_within_a_phase_is_exact(settings: Any, tmp_path: Path) -> None
     resumed.close()
 
 
-def test_networks_are_separate_and_streams_of_rewards_are_refused(wording) -> None:
+def test_shared_networks_and_reward_streams_are_refused(wording) -> None:
     with wording.raised(SpecError, "shared_value"):
         rlrun.PPG(model={"shared_value": True})
     with wording.raised(SpecError):

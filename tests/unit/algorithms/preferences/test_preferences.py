@@ -65,7 +65,7 @@ def test_preferences_follow_a_logistic_function_of_the_difference_of_returns() -
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_comparison_is_one_row_of_two_episodes_each_with_its_start_its_end_and_its_sign(axis: int) -> None:
+def test_a_comparison_packs_two_episodes_in_one_row_with_starts_ends_and_preference_signs(axis: int) -> None:
     def rows(*lengths: int) -> SampleBatch:
         valid = np.arange(4) < np.array(lengths)[:, None]
         ends = np.arange(1, 5) == np.array(lengths)[:, None]
@@ -80,7 +80,7 @@ def test_a_comparison_is_one_row_of_two_episodes_each_with_its_start_its_end_and
     assert found["episode_starts"].nonzero()[1].tolist() == [0, 4, 0, 4]
 
 
-def test_each_episode_of_a_data_set_is_in_one_pair_at_most_and_pairs_held_out_are_others(tmp_path: Path) -> None:
+def test_each_episode_is_in_at_most_one_pair_and_held_out_pairs_use_different_episodes(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [1, 2, 3, 4, 5, 6, 7, 8])
     kept, held_out = (
         Comparisons(data, pairs=3, held_out=1, length=8, temperature=1e-6, seed=0, is_held_out=is_held_out)
@@ -95,7 +95,7 @@ def test_each_episode_of_a_data_set_is_in_one_pair_at_most_and_pairs_held_out_ar
         assert all(better > worse for better, worse in steps)
 
 
-def test_episodes_that_are_too_few_are_in_several_pairs_each_and_those_held_out_in_no_others(tmp_path: Path) -> None:
+def test_scarce_episodes_are_reused_across_training_pairs_but_held_out_ones_are_not(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [1, 2, 3, 4, 5, 6, 7, 8])
     kept, held_out = (
         Comparisons(data, pairs=8, held_out=1, length=8, temperature=1e-6, seed=0, is_held_out=is_held_out)
@@ -166,7 +166,7 @@ def test_an_episode_beyond_seq_len_is_refused(wording) -> None:
         WholeEpisodes(5)((None, fragment))
 
 
-def test_a_reward_is_the_score_at_the_end_less_the_penalty_of_each_step() -> None:
+def test_rewards_are_the_final_score_minus_a_kl_penalty_at_each_step() -> None:
     valid = np.array([[1, 1], [1, 1], [0, 1]], np.bool_)
     batch = SampleBatch(
         obs=np.zeros((4, 2)),
@@ -186,7 +186,7 @@ def test_a_reward_is_the_score_at_the_end_less_the_penalty_of_each_step() -> Non
     assert operator.metrics() == {}
 
 
-def test_the_score_of_a_truncated_episode_counts_once() -> None:
+def test_the_final_score_of_a_truncated_episode_is_not_bootstrapped_on_top() -> None:
     ends = np.array([[0, 0], [1, 1]], np.bool_)
     batch = SampleBatch(
         obs=np.zeros((3, 2)),
@@ -206,7 +206,7 @@ def test_the_score_of_a_truncated_episode_counts_once() -> None:
     np.testing.assert_array_equal(targets, np.full((2, 2), 4.0))  # with bootstrapping, the truncated one would have 11
 
 
-def test_the_loss_of_dpo_is_that_of_the_paper() -> None:
+def test_the_dpo_loss_matches_the_paper() -> None:
     logits = torch.tensor([[[0.3, -0.2], [1.0, 0.0], [0.1, 0.4], [-1.0, 0.5]]])
     reference = torch.tensor([[[0.0, 0.0], [0.5, 0.0], [0.0, 0.0], [-1.0, 0.0]]])
     batch = SampleBatch(
@@ -222,7 +222,7 @@ def test_the_loss_of_dpo_is_that_of_the_paper() -> None:
     assert float(loss.statistics["kl_to_reference"]) == pytest.approx(float(log_ratios.sum()) / 2, rel=1e-5)
 
 
-def test_the_loss_of_a_reward_model_is_the_cross_entropy_of_margins_in_units_of_the_temperature() -> None:
+def test_the_reward_model_loss_is_the_cross_entropy_of_margins_divided_by_the_temperature() -> None:
     outputs: Any = SimpleNamespace(score_margins=lambda: torch.tensor([2.0, -0.5, 9.0]))
     batch = SampleBatch(valid=torch.tensor([[True, True], [True, False], [False, False]]))
     loss = rlrun.RewardModel(temperature=0.25).loss(outputs, batch, {})
@@ -231,12 +231,12 @@ def test_the_loss_of_a_reward_model_is_the_cross_entropy_of_margins_in_units_of_
     assert float(loss.statistics["accuracy"]) == 0.5
 
 
-def test_minibatches_of_dpo_are_whole_comparisons(wording) -> None:
+def test_dpo_minibatches_that_split_a_comparison_are_refused(wording) -> None:
     with wording.raised(SpecError, "minibatch_size", "seq_len", "100"):
         DPO(minibatch_size=100, seq_len=28)
 
 
-def test_a_reward_model_learns_which_episodes_are_preferred_and_leaves_the_policy_as_it_was(tmp_path: Path) -> None:
+def test_a_reward_model_learns_preferences_without_changing_the_policy(tmp_path: Path) -> None:
     written(tmp_path / "set", list(range(1, 25)))
     config = {"pairs": 8, "held_out_pairs": 4, "seq_len": 24, "temperature": 1.0, "lr": 0.02, "minibatch_size": 8}
     network = {"reward_model": {"hiddens": [8], "core_width": 8}, "model": {"hiddens": [4]}}
@@ -252,7 +252,7 @@ def test_a_reward_model_learns_which_episodes_are_preferred_and_leaves_the_polic
     assert moved == {"reward_model"}
 
 
-def test_a_chain_takes_over_the_clone_as_policy_and_reference_and_the_reward_model_by_name(tmp_path: Path) -> None:
+def test_rlhf_loads_cloned_weights_as_its_policy_and_its_fixed_reference(tmp_path: Path) -> None:
     asks = RandomQuestioner(seed=0)
     demonstrate_to_set(tmp_path / "set", lambda seen, *_: (asks(seen), None), EnvConfig(id=DIALOGUES), 2, 0)
     with Training(DIALOGUES, rlrun.BC(model=MODEL, input=str(tmp_path / "set"))) as cloned:
@@ -272,7 +272,7 @@ def test_a_chain_takes_over_the_clone_as_policy_and_reference_and_the_reward_mod
     assert second["learner/kl_to_reference"] != 0.0
 
 
-def test_labels_of_a_reward_model_follow_its_scores_at_the_ends_of_episodes() -> None:
+def test_reward_model_labels_prefer_the_episode_with_the_higher_final_score() -> None:
     lengths = [3, 1, 2, 3]
     valid = np.arange(3)[:, None] < np.array(lengths)
     ends = np.arange(1, 4)[:, None] == np.array(lengths)
@@ -297,7 +297,7 @@ def test_labels_of_a_reward_model_follow_its_scores_at_the_ends_of_episodes() ->
         assert pairs[PREFERENCE][3, column] == -pairs[PREFERENCE][0, column]
 
 
-def test_a_reward_model_labels_and_only_the_actor_learns(tmp_path: Path) -> None:
+def test_dpo_with_reward_model_labels_trains_only_the_actor(tmp_path: Path) -> None:
     config: dict[str, Any] = {**SMALL, "reward_model": {"hiddens": [8], "core_width": 8}}
     with Training(DIALOGUES, rlrun.RLHF(**config), seed=1) as judge:
         judge.save(tmp_path / "judged")
@@ -312,7 +312,7 @@ def test_a_reward_model_labels_and_only_the_actor_learns(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("algorithm", ["RLHF", "DPO", "DPO by a reward model"])
-def test_a_resume_in_the_midst_of_episodes_goes_on_exactly(algorithm: str, tmp_path: Path) -> None:
+def test_a_resume_mid_episode_is_exact(algorithm: str, tmp_path: Path) -> None:
     make = partial(getattr(rlrun, algorithm[:4].strip()), **({"labels": "reward_model"} if " " in algorithm else {}))
     with Training(DIALOGUES, make(**SMALL)) as whole:
         whole.step()

@@ -19,12 +19,12 @@ def test_the_best_action_of_a_quadratic_is_found(size):
         assert errors.max() < 0.05
 
 
-def test_an_action_beyond_a_bound_is_not_found_but_the_bound_is():
+def test_the_search_returns_the_bound_when_values_increase_beyond_it():
     noise = np.random.default_rng(1).standard_normal((20, 2, 64, 1))
     np.testing.assert_allclose(greedy_actions(lambda actions: actions[..., 0], noise, 6), 1.0, atol=0.03)
 
 
-def test_tensors_are_looked_through_as_arrays_are():
+def test_the_search_finds_the_same_actions_for_tensors_and_arrays():
     generator = np.random.default_rng(2)
     noise = generator.standard_normal((7, 3, 20, 2)).astype(np.float32)
     weights = generator.normal(size=(2, 5)).astype(np.float32)

@@ -41,7 +41,7 @@ def minibatch(generator, rows):
     )
 
 
-def test_it_acts_as_its_first_critic_values_actions():
+def test_it_acts_greedily_by_its_first_critic():
     with Training(PENDULUM, QTOpt(**{**SMALL, "cem_samples": 64, "cem_elites": 6}), seed=1) as training:
         training.start()
         policy, flat = policy_and_flat(training)
@@ -63,7 +63,7 @@ def test_it_acts_as_its_first_critic_values_actions():
         np.testing.assert_array_equal(behavior.actions(obs, None), env_actions)
 
 
-def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the_first_one_chooses():
+def test_targets_are_the_minimum_of_both_target_critics_at_the_target_greedy_action():
     generator = np.random.default_rng(4)
     with Training(PENDULUM, QTOpt(**SMALL), seed=1) as training:
         training.start()
@@ -88,7 +88,7 @@ def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the
 
 
 @pytest.mark.usefixtures("traced_updates")
-def test_traced_updates_are_those_of_eager_ones():
+def test_traced_updates_match_eager_updates():
     flats = []
     for compiled in (False, True):
         with Training(PENDULUM, QTOpt(**{**SMALL, "compile": compiled}), seed=2) as training:
@@ -98,7 +98,7 @@ def test_traced_updates_are_those_of_eager_ones():
     np.testing.assert_allclose(flats[1], flats[0], atol=rounding_error(12 + 30))
 
 
-def test_a_restored_run_goes_on_bit_for_bit(tmp_path):
+def test_a_resumed_run_matches_an_uninterrupted_run_bit_for_bit(tmp_path):
     with Training(PENDULUM, QTOpt(**SMALL), seed=4) as training:
         training.step()
         training.save(tmp_path / "checkpoint")
@@ -111,7 +111,7 @@ def test_a_restored_run_goes_on_bit_for_bit(tmp_path):
         assert result[name] == expected[name]
 
 
-def test_images_are_acted_on_in_torch():
+def test_policies_can_act_on_image_observations():
     spaces = gymnasium.spaces.Box(0, 255, (36, 36, 4), np.uint8), gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     policy = policy_from(
         CriticsPolicy,
@@ -131,7 +131,7 @@ def test_images_are_acted_on_in_torch():
     assert behavior.actions(images, None).shape == (3, 2)
 
 
-def test_actions_without_bounds_to_look_between_are_refused(wording):
+def test_discrete_actions_are_refused(wording):
     with wording.raised(UsageError):
         Training("CartPole-v1", QTOpt(**SMALL), seed=1).start()
 

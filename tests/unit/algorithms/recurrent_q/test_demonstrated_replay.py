@@ -63,7 +63,7 @@ def replay_of(
     return DemonstratedReplay(empty, config, 1, demonstrations=demonstrations, ratio=ratio, seed=8, scale=scale)
 
 
-def test_a_data_set_shows_what_a_file_shows(shown: str, tmp_path: Path) -> None:
+def test_demonstrations_from_a_data_set_match_those_from_a_file(shown: str, tmp_path: Path) -> None:
     with SetWriter(tmp_path / "set", Box(-np.inf, np.inf, (1,)), Discrete(2)) as written:
         own = load_demonstrations(shown)
         rows = {name: own.columns[name][:-1] for name in ("actions", "rewards", "terminateds", "truncateds")}
@@ -106,7 +106,7 @@ def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> N
     assert replay.drawn_batches == 500
 
 
-def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(shown: str) -> None:
+def test_drawing_several_minibatches_at_once_equals_drawing_them_one_by_one(shown: str) -> None:
     together, one_by_one = (replay_of(shown, 0.5, sampling="uniform") for _ in range(2))
     for replay in (together, one_by_one):
         replay.add(0, fragment_counting_from())
@@ -115,13 +115,13 @@ def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(s
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
-def test_none_or_all_rows_are_demonstrations_at_the_ends(shown: str, ratio: float) -> None:
+def test_ratios_0_and_1_draw_no_or_only_demonstrations(shown: str, ratio: float) -> None:
     replay = replay_of(shown, ratio)
     replay.add(0, fragment_counting_from())
     assert set(are_shown(replay.sample(64, 0)).tolist()) == {bool(ratio)}
 
 
-def test_every_step_that_was_shown_behind_the_burn_in_is_drawn_with_nothing_remembered(shown: str) -> None:
+def test_every_demonstrated_step_after_the_burn_in_is_drawn_with_a_zero_initial_state(shown: str) -> None:
     replay = replay_of(shown, 1.0, sampling="uniform")
     replay.add(0, fragment_counting_from())
     batch = replay.sample(2000, 0)
@@ -139,7 +139,7 @@ def test_rewards_of_demonstrations_are_scaled_and_clipped_as_collected_ones_are(
     assert np.unique(replay.sample(500, 0)["rewards"]).tolist() == pytest.approx([0.0, 1.8, 2.0])
 
 
-def test_priorities_reach_the_replay_that_a_row_is_from(shown: str) -> None:
+def test_priorities_are_updated_in_the_buffer_a_row_came_from(shown: str) -> None:
     replay = replay_of(shown, 0.5)
     replay.add(0, fragment_counting_from())
     batch = replay.sample(400, 0)

@@ -72,7 +72,7 @@ def unrolled(policy: RecurrentQPolicy, observations: Any, starts: Any, memory: A
 
 @pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize(("space", "length"), [(NUMBERS, 200), (CHOICES, 60), (IMAGES, 4)])
-def test_what_acts_remembers_the_same_as_what_learns_over_long_sequences_with_resets(
+def test_acting_and_learning_networks_agree_over_long_sequences_with_resets(
     space: gymnasium.Space[Any], length: int, dueling: bool
 ) -> None:
     policy, columns = policy_of(space, dueling=dueling), 5
@@ -100,7 +100,7 @@ def tail(tree: Any, t: int) -> Any:
     return {key: leaf[t:] for key, leaf in tree.items()} if isinstance(tree, dict) else tree[t:]
 
 
-def test_a_reset_within_a_row_is_the_same_as_a_row_of_its_own() -> None:
+def test_a_reset_within_a_row_equals_starting_a_new_row() -> None:
     policy = policy_of(NUMBERS)
     observations = observations_of(NUMBERS, 9, 1)
     starts = np.zeros((9, 1), np.bool_)
@@ -126,7 +126,7 @@ def test_nothing_from_before_a_reset_gets_a_gradient() -> None:
     assert gradient[1].all(-1).all()
 
 
-def test_the_burn_in_brings_up_both_memories_and_carries_no_gradient() -> None:
+def test_the_burn_in_warms_up_both_recurrent_states_without_gradient() -> None:
     policy = policy_of(NUMBERS)
     flat = policy.parameters.gather(policy.module)
     views, target = policy.parameters.views(flat.requires_grad_()), policy.parameters.views(flat.detach() * 0.5)
@@ -165,7 +165,7 @@ def test_a_resumed_policy_acts_the_same_to_the_last_bit() -> None:
         np.testing.assert_array_equal(found[name], column)
 
 
-def test_asked_outside_of_training_it_remembers_until_it_is_told_that_an_episode_begins() -> None:
+def test_outside_training_the_policy_keeps_its_state_until_an_episode_begins() -> None:
     policy = policy_of(NUMBERS)
     behavior = acting(policy)
     observations = observations_of(NUMBERS, 12, 2)
@@ -180,7 +180,7 @@ def test_asked_outside_of_training_it_remembers_until_it_is_told_that_an_episode
     np.testing.assert_array_equal(np.array(asked).T, values.argmax(-1))
 
 
-def test_how_many_explore_is_epsilon() -> None:
+def test_exploring_steps_occur_with_probability_epsilon() -> None:
     behavior = acting(policy_of(NUMBERS), 0.2)
     drawn = behavior.noise_source.noise(np.random.default_rng(0), 1, 20_000)[0]
     observations = np.zeros((20_000, 3), np.float32)
@@ -190,7 +190,7 @@ def test_how_many_explore_is_epsilon() -> None:
     assert np.mean(record["actions"] != best) == pytest.approx(0.2 * 2 / 3, abs=0.01)
 
 
-def test_the_first_bias_has_the_lstm_remember() -> None:
+def test_the_lstm_forget_gate_bias_starts_at_1() -> None:
     net = policy_of(NUMBERS, core_width=4).module
     assert net.lstm_inputs.bias[4:8].tolist() == [1.0] * 4
     assert net.lstm_inputs.bias[:4].tolist() == [0.0] * 4

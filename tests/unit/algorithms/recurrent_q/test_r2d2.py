@@ -95,7 +95,7 @@ def values_by_a_loop(policy: RecurrentQPolicy, scale: float, batch: SampleBatch,
     return found
 
 
-def test_the_loss_is_that_of_a_loop_over_single_observations(algorithm: R2D2, policy: RecurrentQPolicy) -> None:
+def test_the_loss_matches_a_loop_over_single_observations(algorithm: R2D2, policy: RecurrentQPolicy) -> None:
     batch = rows_of_sequences()
     total, count, priorities = 0.0, 0, []
     for row in range(ROWS):
@@ -125,7 +125,7 @@ def gradient_of(algorithm: R2D2, policy: RecurrentQPolicy, batch: SampleBatch) -
     return torch.autograd.grad(algorithm.loss(outputs, batch, {}).total, flat)[0]
 
 
-def test_what_stands_in_cells_without_a_step_changes_no_gradient(algorithm: R2D2, policy: RecurrentQPolicy) -> None:
+def test_values_in_cells_without_a_step_do_not_affect_the_gradient(algorithm: R2D2, policy: RecurrentQPolicy) -> None:
     batch, other = rows_of_sequences(), rows_of_sequences()
     for name, garbage in {"actions": 0, "rewards": 1e6, "discounts": -7.0, "steps": 0}.items():
         other[name][~other["valid"]] = garbage
@@ -136,7 +136,7 @@ def test_what_stands_in_cells_without_a_step_changes_no_gradient(algorithm: R2D2
     assert not torch.equal(gradient_of(algorithm, policy, other), gradient_of(algorithm, policy, batch))
 
 
-def test_the_stored_memory_is_that_of_the_episode_since_its_start() -> None:
+def test_the_stored_recurrent_state_matches_the_network_unrolled_from_the_episode_start() -> None:
     config = {"replay": {"burn_in": 2, "length": 4, "stride": 1}, "num_envs_per_worker": 2, "epsilon": 0.3}
     with rlrun.Training(
         "CartPole-v1", rlrun.R2D2(**{**config, "rollout_fragment_length": 60, "learning_starts": 10_000})
@@ -180,7 +180,7 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
     assert expected[-1]["sgd_steps"] == (expected[-1]["env_steps"] - 100) // 10
 
 
-def test_with_a_gru_it_learns_from_sequences_with_half_the_recurrent_state() -> None:
+def test_a_gru_learns_and_stores_half_the_recurrent_state_of_an_lstm() -> None:
     config = {
         "model": {"core": "gru", "core_width": 8, "hiddens": [8]},
         "replay": {"burn_in": 2, "length": 4, "stride": 1},
@@ -197,17 +197,17 @@ def test_with_a_gru_it_learns_from_sequences_with_half_the_recurrent_state() -> 
         assert (learner.last_batch["state"] != 0).any()
 
 
-def test_other_families_say_that_they_take_no_core() -> None:
+def test_dqn_refuses_a_recurrent_core() -> None:
     with pytest.raises(SpecError, match=r"config\.model\.core"):
         rlrun.Training("CartPole-v1", rlrun.DQN(model={"core": "lstm"}))
 
 
-def test_a_network_of_ones_own_is_refused(wording) -> None:
+def test_custom_networks_are_refused(wording) -> None:
     with wording.raised(SpecError, "module"):
         rlrun.Training("CartPole-v1", rlrun.R2D2(model={"module": "my_lab.net:Net"}))
 
 
-def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
+def test_the_traced_graph_matches_the_eager_update() -> None:
     short = {"burn_in": 1, "length": 2, "stride": 1}
     model = {"hiddens": [4], "core_width": 4}
     algorithm = R2D2(R2D2Config.parse({"model": model, "replay": short, "n_step": 1}))

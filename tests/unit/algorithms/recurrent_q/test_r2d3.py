@@ -28,7 +28,7 @@ def rows_of(training: Training, iterations: int) -> list[list[Any]]:
     return [[result[name] for name in NAMES] for result in (training.step() for _ in range(iterations))]
 
 
-def test_without_any_share_of_demonstrations_it_is_r2d2_to_the_last_bit() -> None:
+def test_with_demonstration_ratio_0_it_equals_r2d2_bit_for_bit() -> None:
     with (
         Training("MountainCar-v0", R2D2(**CONFIG), seed=2) as plain,
         Training("MountainCar-v0", R2D3(**CONFIG, demonstrations=SHOWN, demonstration_ratio=0.0), seed=2) as shown,
@@ -50,7 +50,7 @@ def test_a_resumed_run_draws_the_same_demonstrations(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
-def test_a_checkpoint_can_be_evaluated_where_the_demonstrations_are_not(tmp_path: Path, wording) -> None:
+def test_a_checkpoint_can_be_evaluated_but_not_trained_without_its_demonstrations(tmp_path: Path, wording) -> None:
     config = {**CONFIG, "demonstrations": "elsewhere/shown.npz"}
     with Training("MountainCar-v0", R2D3(**config)) as one:
         checkpoint = one.save(tmp_path / "checkpoint")

@@ -21,6 +21,6 @@ def test_larger_values_stay_larger_and_0_stays_0() -> None:
     assert rescaled(torch.zeros(1)).item() == unrescaled(torch.zeros(1)).item() == 0.0
 
 
-def test_a_value_is_scaled_by_its_root() -> None:
+def test_rescaled_values_match_the_square_root_formula() -> None:
     found = rescaled(torch.tensor([99.0, -3.0]))
     torch.testing.assert_close(found, torch.tensor([9.0 + 99 * EPSILON, -1.0 - 3 * EPSILON]))

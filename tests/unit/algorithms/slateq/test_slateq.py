@@ -66,7 +66,7 @@ def networks(policy: Policy, batch: SampleBatch):
     return policy.outputs(policy.parameters.views(flat), batch, policy.parameters.views(2 * flat.flip(0)))
 
 
-def test_a_slate_is_worth_its_items_weighted_by_the_probabilities_of_a_click() -> None:
+def test_the_value_of_a_slate_weights_item_values_by_click_probabilities() -> None:
     slates = all_slates(3, 2)
     assert slates is not None
     np.testing.assert_array_equal(slates, [[1, 1, 0], [1, 0, 1], [0, 1, 1]])
@@ -76,7 +76,7 @@ def test_a_slate_is_worth_its_items_weighted_by_the_probabilities_of_a_click() -
     np.testing.assert_allclose(slate_values(*map(torch.from_numpy, (values, logits, slates.astype(float)))), expected)
 
 
-def test_the_greedy_slate_of_one_item_is_the_best_one_and_of_more_items_is_never_better() -> None:
+def test_greedy_slates_are_optimal_for_one_item_and_never_exceed_the_optimum_for_more() -> None:
     generator = np.random.default_rng(0)
     values, logits = generator.normal(size=(50, 7)), generator.normal(size=(50, 6))
     for size in (1, 2, 3):
@@ -93,7 +93,7 @@ def test_the_greedy_slate_of_one_item_is_the_best_one_and_of_more_items_is_never
     assert all_slates(50, 5) is None
 
 
-def test_it_acts_by_the_slate_of_highest_value_of_all() -> None:
+def test_it_acts_with_the_slate_of_highest_value() -> None:
     policy = policy_of()
     batch = minibatch(np.random.default_rng(1), [0] * 5)
     outputs = networks(policy, batch)
@@ -115,7 +115,7 @@ def test_it_acts_by_the_slate_of_highest_value_of_all() -> None:
         assert worth(slate.tolist()) == pytest.approx(best, rel=rounding_error(40))
 
 
-def test_the_target_is_of_the_next_observation_and_values_are_those_of_what_was_clicked() -> None:
+def test_errors_compare_the_clicked_items_value_with_the_target_of_the_next_observation() -> None:
     policy, algorithm = policy_of(), SlateQ(**SMALL)
     batch = minibatch(np.random.default_rng(2), [0, 1, 2, 0, 2])
     outputs = networks(policy, batch)
@@ -135,7 +135,7 @@ def test_the_target_is_of_the_next_observation_and_values_are_those_of_what_was_
     assert (loss.priorities - errors.abs()).abs().max() < 1e-5
 
 
-def test_the_choice_loss_is_the_cross_entropy_of_items_and_no_click() -> None:
+def test_the_choice_loss_is_the_cross_entropy_over_shown_items_and_no_click() -> None:
     policy, algorithm = policy_of(), SlateQ(**SMALL)
     batch = minibatch(np.random.default_rng(3), [0, 1, 2, 0, 2])
     outputs = networks(policy, batch)
@@ -184,7 +184,7 @@ def test_logits_are_linear_in_the_features_of_items() -> None:
     np.testing.assert_allclose(choice_logits(coefficients, items), [[2.5, -0.5, 1.5]])
 
 
-def test_random_slates_hold_no_item_twice_and_all_items_equally_often() -> None:
+def test_random_slates_have_no_duplicates_and_include_all_items_equally_often() -> None:
     actions = SlateActions(SPACES.action)
     exploration = EpsilonGreedySlates(actions)
     noise = exploration.noise(np.random.default_rng(0), 1, 4000)[0]
@@ -193,7 +193,7 @@ def test_random_slates_hold_no_item_twice_and_all_items_equally_often() -> None:
     assert (np.abs(np.bincount(slates.ravel(), minlength=4) / 8000 - 0.25) < 0.02).all()
 
 
-def test_the_best_slate_is_shown_but_for_the_steps_that_explore() -> None:
+def test_the_best_slate_is_shown_except_on_exploring_steps() -> None:
     exploration = EpsilonGreedySlates(SlateActions(SPACES.action))
     exploration.epsilon = 0.25
     noise = exploration.noise(np.random.default_rng(0), 1, 400)[0]
@@ -205,7 +205,7 @@ def test_the_best_slate_is_shown_but_for_the_steps_that_explore() -> None:
     np.testing.assert_array_equal(again, shown)
 
 
-def test_a_restored_run_goes_on_bit_for_bit(tmp_path) -> None:
+def test_a_resumed_run_matches_an_uninterrupted_run(tmp_path) -> None:
     with Training(ENV, SlateQ(**SMALL), seed=4) as training:
         training.step()
         training.save(tmp_path / "checkpoint")
@@ -234,11 +234,11 @@ def test_a_restored_run_goes_on_bit_for_bit(tmp_path) -> None:
         ),
     ],
 )
-def test_spaces_that_are_no_slates_are_refused(observation, action, message) -> None:
+def test_spaces_that_do_not_describe_slates_are_refused(observation, action, message) -> None:
     with pytest.raises(UsageError, match=message):
         policy_of(Spaces(observation, action))
 
 
-def test_the_click_of_a_later_step_cannot_be_learned_from(wording) -> None:
+def test_n_step_returns_are_refused(wording) -> None:
     with wording.raised(SpecError):
         SlateQ(n_step=3)

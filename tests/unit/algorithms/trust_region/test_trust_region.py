@@ -64,7 +64,7 @@ def products(distribution_at: Any, point: Tensor, damping: float) -> Tensor:
     return torch.stack([product(column) for column in torch.eye(len(point), dtype=point.dtype)])
 
 
-def test_fisher_products_are_those_of_the_expected_outer_product_of_a_categorical_policys_scores() -> None:
+def test_fisher_vector_products_match_the_exact_fisher_matrix_of_a_categorical_policy() -> None:
     point = torch.linspace(-1, 1, 6, dtype=torch.float64)
 
     def at(flat: Tensor) -> Categorical:
@@ -76,7 +76,7 @@ def test_fisher_products_are_those_of_the_expected_outer_product_of_a_categorica
     torch.testing.assert_close(products(at, point, 0.5), expected + 0.5 * torch.eye(6, dtype=torch.float64))
 
 
-def test_fisher_products_are_those_of_the_expected_outer_product_of_a_gaussian_policys_scores() -> None:
+def test_fisher_vector_products_match_the_exact_fisher_matrix_of_a_gaussian_policy() -> None:
     point = torch.tensor([0.3, -0.2, 0.7], dtype=torch.float64)  # weights of the mean, log standard deviation
 
     def at(flat: Tensor) -> DiagonalGaussian:
@@ -102,7 +102,7 @@ def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_it_has_unknowns(
 
 
 @pytest.mark.parametrize("sign", [0.0, -1.0])
-def test_without_positive_curvature_nothing_moves(sign: float) -> None:
+def test_without_positive_curvature_the_step_is_zero(sign: float) -> None:
     target = torch.tensor([1.0, -2.0])
     assert not conjugate_gradient(lambda vector: sign * vector, target, 3).any()
     assert not scaled_to(0.01, target, sign * target).any()
@@ -167,7 +167,7 @@ def test_a_line_search_keeps_the_divergence_within_its_bound_or_restores_the_wei
         assert loss.statistics["improvement"].item() > 0
 
 
-def test_a_step_that_is_not_finite_is_left_out() -> None:
+def test_a_non_finite_step_is_not_taken() -> None:
     algorithm = rlrun.TRPO(model={"hiddens": []})
     policy, parameters = linear(algorithm, Discrete(3))
     loss = step_of(policy, algorithm)(parameters, single_steps([0, 1], [float("inf"), 1.0]), {})
@@ -207,14 +207,14 @@ def test_a_step_improves_the_surrogate_within_its_bound(env: str, config: Mappin
     assert 0.001 < kl <= 0.01001
 
 
-def test_the_lag_of_what_is_learned_from_is_zero_though_two_objectives_learn_from_it() -> None:
+def test_the_policy_lag_is_zero_although_two_objectives_use_each_batch() -> None:
     training = Training(EnvConfig(id="CartPole-v1"), rlrun.NPG(**SMALL, model={"hiddens": [8]}), seed=0)
     results = [training.step() for _ in range(2)]
     training.close()
     assert [result["policy_lag_max"] for result in results] == [0, 0]
 
 
-def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_resumed_run_matches_an_uninterrupted_run(tmp_path: Path) -> None:
     with Training("CartPole-v1", rlrun.TRPO(**SMALL, model={"hiddens": [8]}), seed=3) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -225,13 +225,13 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["TRPO", "NPG"])
-def test_several_learners_are_refused_with_the_reason(name: str, wording) -> None:
+def test_several_learners_and_curiosity_are_refused_with_a_reason(name: str, wording) -> None:
     with wording.raised(SpecError, "num_learners"):
         getattr(rlrun, name)(num_learners=2)
     with wording.raised(SpecError):
         getattr(rlrun, name)(curiosity={"kind": "rnd"})
 
 
-def test_npg_has_no_line_search_to_set(wording) -> None:
+def test_npg_refuses_line_search_settings(wording) -> None:
     with wording.raised(SpecError, "line_search_steps"):
         rlrun.NPG(line_search_steps=3)

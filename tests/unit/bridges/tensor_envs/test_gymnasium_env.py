@@ -41,7 +41,7 @@ class Clocks(VectorEnv):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("name", ["final_obs", "final_observation"])
-def test_final_observations_are_those_of_the_infos(name: str) -> None:
+def test_final_observations_are_taken_from_the_infos(name: str) -> None:
     env = GymnasiumTensorEnv(Clocks(AutoresetMode.SAME_STEP, name), CPU)
     assert env.reset(seeds=torch.tensor([7, 8, 9])).tolist() == [[0.0]] * 3
     assert env._env.seeds == [7]
@@ -54,7 +54,7 @@ def test_final_observations_are_those_of_the_infos(name: str) -> None:
     assert step.rewards.tolist() == [0.0, 1.0, 1.0]
 
 
-def test_a_step_whose_infos_lack_final_observations_has_none() -> None:
+def test_a_step_without_final_observations_in_its_infos_has_none() -> None:
     env = GymnasiumTensorEnv(Clocks(AutoresetMode.SAME_STEP, ""), CPU)
     env.reset(seeds=torch.arange(3))
     step = env.step(torch.zeros(3))
@@ -64,6 +64,6 @@ def test_a_step_whose_infos_lack_final_observations_has_none() -> None:
     assert without.step(torch.zeros(3)).finals is None
 
 
-def test_envs_that_reset_in_the_next_step_are_refused() -> None:
+def test_envs_with_next_step_autoreset_are_refused() -> None:
     with pytest.raises(EnvironmentUnusable, match="NextStep"):
         GymnasiumTensorEnv(Clocks(AutoresetMode.NEXT_STEP, "final_obs"), CPU)

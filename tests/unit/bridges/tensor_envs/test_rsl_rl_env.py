@@ -54,14 +54,14 @@ def test_all_ends_terminate_where_the_simulator_reports_no_time_outs() -> None:
     assert not step.truncateds.any()
 
 
-def test_groups_of_observations_are_parts_of_a_dict() -> None:
+def test_observation_groups_become_parts_of_a_dict_space() -> None:
     env = RslRlEnv(Counters(("policy", "critic")), CPU)
     parts = {"policy": (1,), "critic": (2,)}
     assert env.observation_space == Dict({key: Box(-np.inf, np.inf, shape) for key, shape in parts.items()})
     assert {key: leaf.shape for key, leaf in env.reset().items()} == {"policy": (4, 1), "critic": (4, 2)}
 
 
-def test_first_episodes_can_start_with_different_lengths_and_the_simulator_is_seeded() -> None:
+def test_the_simulator_is_seeded_once_and_first_episode_lengths_can_be_spread() -> None:
     simulator = Counters()
     env = RslRlEnv(simulator, CPU, seed=simulator.seeds.append, spread_episodes=True)
     env.reset(seeds=torch.tensor([5, 6, 7, 8]))

@@ -53,13 +53,15 @@ def config_of(run: str, *parts: str) -> Any:
         ),
     ],
 )
-def test_recorded_experience_becomes_data_sets_and_the_lines_that_make_them(written: str, read: Any, said: str) -> None:
+def test_recorded_experience_becomes_a_data_set_with_the_command_that_converts_it(
+    written: str, read: Any, said: str
+) -> None:
     text = text_of("BC", f"{{{written}}}")
     assert parse_document(text).data["a"]["config"]["input"] == read
     assert said in text
 
 
-def test_training_names_the_line_that_makes_its_data(wording) -> None:
+def test_training_without_converted_data_names_the_conversion_command(wording) -> None:
     text_of("BC", "{input: /tmp/steps.json}", "CartPole-v1")
     told: list[str] = []
     with wording.raised((SpecError, UsageError)):
@@ -67,7 +69,7 @@ def test_training_names_the_line_that_makes_its_data(wording) -> None:
     assert told[1] == wording("theirs.yaml", "/tmp/steps.json")
 
 
-def test_data_alone_counts_sgd_steps_and_needs_no_env() -> None:
+def test_offline_algorithms_stop_by_sgd_steps_and_need_no_env() -> None:
     text_of("BC")
     Path("theirs.yaml").write_text("a: {run: BC, stop: {timesteps_total: 500000}, config: {input: x}}")
     spec = parse_document(translated_text(Path("theirs.yaml"))).data["a"]
@@ -92,14 +94,14 @@ def test_iterations_and_rows_become_sgd_steps(run: str, config: str, stop: str, 
     assert spec_of(run, f"{{input: x, {config}}}", "CartPole-v1", f"{{{stop}}}")["stop"] == expected
 
 
-def test_schedules_of_a_decision_transformer_count_windows_there_and_sgd_steps_here() -> None:
+def test_decision_transformer_schedules_are_converted_from_windows_to_sgd_steps() -> None:
     config = "{input: x, train_batch_size: 512, model: {max_seq_len: 3}, lr_schedule: [[0, 0.0], [10000, 0.01]]"
     dt = config_of("DT", config + ", target_return: 200, horizon: 500}")
     assert dt["lr"] == [[0, 0.0], [59, 0.01]]
     assert (dt["target_return"], dt["return_scale"], dt["max_steps"]) == (200.0, 1.0, 500)
 
 
-def test_an_env_has_the_range_of_normalized_actions_in_its_data(wording) -> None:
+def test_envs_get_a_wrapper_for_normalized_actions_in_the_data(wording) -> None:
     normalized = "{input: x, actions_in_input_normalized: true}"
     rescaled = [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}]
     assert spec_of("CQL", normalized, "Pendulum-v0")["env"] == {"id": "Pendulum-v1", "wrappers": rescaled}
@@ -107,7 +109,7 @@ def test_an_env_has_the_range_of_normalized_actions_in_its_data(wording) -> None
     assert wording("RescaleAction") in text_of("CQL", normalized, "lab.Robot").splitlines()
 
 
-def test_the_regulariser_of_cql_is_next_to_half_the_squared_error_here(wording) -> None:
+def test_cql_conservative_weight_is_half_of_rllibs_min_q_weight(wording) -> None:
     cql = config_of("CQL", "{input: x, min_q_weight: 3.0, optimization: {critic_learning_rate: 0.5}}")
     assert (cql["conservative_weight"], cql["critic_lr"]) == (1.5, 0.5)
     assert wording("20,000") in text_of("CQL", "{input: x}").splitlines()
@@ -115,7 +117,7 @@ def test_the_regulariser_of_cql_is_next_to_half_the_squared_error_here(wording) 
         text_of("CQL", "{input: x, bc_iters: 200000000}")
 
 
-def test_advantages_of_crr_are_divided_there_and_multiplied_here() -> None:
+def test_crr_temperature_becomes_its_inverse_beta() -> None:
     crr = config_of("CRR", "{input: x, temperature: 4.0, weight_type: exp, advantage_type: expectation}")
     assert (crr["beta"], crr.get("weighting", "exp")) == (0.25, "exp")
     assert crr.get("baseline", "mean") == "mean"
@@ -124,7 +126,7 @@ def test_advantages_of_crr_are_divided_there_and_multiplied_here() -> None:
     assert rows["target_update_interval"] == 3  # 128 rows per minibatch
 
 
-def test_replayed_sequences_of_r2d2_are_counted_by_their_steps_there() -> None:
+def test_r2d2_batch_sizes_are_converted_from_steps_to_sequences() -> None:
     config = "{model: {max_seq_len: 15}, replay_buffer_config: {replay_burn_in: 5, capacity: 7000}}"
     r2d2 = config_of("R2D2", config)
     assert r2d2["minibatch_size"] == 50  # 1,000 steps, 20 in each
@@ -132,7 +134,7 @@ def test_replayed_sequences_of_r2d2_are_counted_by_their_steps_there() -> None:
     assert (r2d2["training_intensity"], r2d2["target_update_interval"]) == (0.15, 150)
 
 
-def test_qmix_replays_whole_episodes_there_and_its_agents_have_a_gru(wording) -> None:
+def test_qmix_is_translated_with_whole_episode_sequences_and_a_gru(wording) -> None:
     config = "{horizon: 8, replay_buffer_config: {capacity: 10}, rollout_fragment_length: 6, mixing_embed_dim: 16}"
     spec = spec_of("QMIX", config, "lab.worlds.Chase")
     assert spec["env"]["world"] == "lab.worlds:Chase"
@@ -144,7 +146,7 @@ def test_qmix_replays_whole_episodes_there_and_its_agents_have_a_gru(wording) ->
         text_of("QMIX", "{mixer: null}", "lab.worlds.Chase")
 
 
-def test_a_team_of_maddpg_has_one_policy(wording) -> None:
+def test_maddpg_policies_are_merged_into_one_team_policy(wording) -> None:
     policies = "multiagent: {policies: {p0: [null, null, null, {agent_id: 0%s}]}, policy_mapping_fn: lab.f}"
     spec = spec_of("contrib/MADDPG", f"{{{policies % ''}, actor_feature_reg: 0.5}}", "lab.worlds.Chase")
     assert "policies" not in spec
@@ -155,7 +157,7 @@ def test_a_team_of_maddpg_has_one_policy(wording) -> None:
         text_of("MADDPG", f"{{{policies % ', use_local_critic: true'}}}", "lab.worlds.Chase")
 
 
-def test_workers_of_maml_are_tasks_and_those_of_mbmpo_imagine() -> None:
+def test_maml_workers_become_tasks_and_mbmpo_workers_are_dropped() -> None:
     shared = "num_workers: 4, num_envs_per_worker: 10, inner_adaptation_steps: 2, horizon: 50"
     maml = spec_of("MAML", f"{{{shared}}}", "CartPole-v1", "{training_iteration: 3}")
     config = maml["config"]
@@ -171,7 +173,7 @@ def test_workers_of_maml_are_tasks_and_those_of_mbmpo_imagine() -> None:
     assert "num_workers" not in config
 
 
-def test_searches_of_alphazero_raise_visits_to_the_temperature_there_and_to_its_inverse_here() -> None:
+def test_alphazero_temperature_is_inverted() -> None:
     searched = "mcts_config: {temperature: 2.0, num_simulations: 7, add_dirichlet_noise: false}"
     batches = (
         "num_workers: 2, rollout_fragment_length: 50, train_batch_size: 200, sgd_minibatch_size: 50, num_sgd_iter: 3"
@@ -189,7 +191,7 @@ def test_searches_of_alphazero_raise_visits_to_the_temperature_there_and_to_its_
     assert config["ranked_returns"] is None
 
 
-def test_minibatches_follow_each_episode_of_dreamer() -> None:
+def test_dreamer_minibatches_per_episode_become_a_training_intensity() -> None:
     config = config_of("Dreamer", "{horizon: 250, dreamer_train_iters: 25, td_model_lr: 0.5}", "Pendulum-v1")
     assert (config["training_intensity"], config["lr"], config["replay"]) == (
         0.1,
@@ -198,14 +200,14 @@ def test_minibatches_follow_each_episode_of_dreamer() -> None:
     )
 
 
-def test_bandits_have_the_posterior_as_it_is(wording) -> None:
+def test_bandits_keep_rllibs_posterior_and_refuse_alpha(wording) -> None:
     assert config_of("BanditLinTS", "{}", "lab.Bandit")["v"] == 1.0
     assert config_of("BanditLinUCB", "{model: {lambda_: 0.5}}", "lab.Bandit")["ridge"] == 0.5
     with wording.raised(SpecError):
         text_of("BanditLinUCB", "{model: {alpha: 0.9}}", "lab.Bandit")
 
 
-def test_envs_of_rllibs_examples_have_a_stand_in_with_the_arguments_that_it_knows() -> None:
+def test_envs_of_rllib_examples_are_replaced_and_unknown_arguments_reported() -> None:
     repeating = "ray.rllib.examples.env.repeat_after_me_env.RepeatAfterMeEnv"
     spec = spec_of("PPO", "{env_config: {config: {repeat_delay: 2}}}", repeating)
     assert spec["env"] == {"id": "rlrun.toys:RepeatAfterMe", "kwargs": {"delay": 2}}
@@ -214,7 +216,7 @@ def test_envs_of_rllibs_examples_have_a_stand_in_with_the_arguments_that_it_know
     assert hidden["wrappers"] == [{"id": "rlrun.plugin:PartialView", "kwargs": {"numbers": [0, 2]}}]
 
 
-def test_every_stand_in_of_rlrun_is_there() -> None:
+def test_every_rlrun_replacement_env_can_be_loaded() -> None:
     ours = {row["id"] for row in table()["old_envs"].values() if row["id"].startswith("rlrun.")}
     assert len(ours) == 3
     for path in ours:

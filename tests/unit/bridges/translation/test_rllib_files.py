@@ -63,7 +63,7 @@ def problems(written: str, **options: Any) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_a_file_is_trained_as_it_is_with_the_defaults_of_its_library(wording) -> None:
+def test_an_rllib_file_is_trained_directly_with_rllibs_defaults(wording) -> None:
     Path("balance.yaml").write_text(PPO)
     told: list[str] = []
     (experiment,) = load_experiments([Path("balance.yaml")], tell=told.append)
@@ -79,7 +79,7 @@ def test_a_file_is_trained_as_it_is_with_the_defaults_of_its_library(wording) ->
     assert told == wording("rlrun translate balance.yaml", "1.13")
 
 
-def test_the_text_is_the_spec_that_is_trained_and_says_each_change_once_in_order_of_harm(wording) -> None:
+def test_translated_text_trains_identically_and_lists_each_change_once_by_severity(wording) -> None:
     text = text_of(PPO)
     assert "  num_epochs: {grid_search: [6, 8]}  # line 10: num_sgd_iter\n" in text
     assert "  lr: 5e-05  # RLlib's default of lr\n" in text
@@ -99,7 +99,7 @@ def test_the_text_is_the_spec_that_is_trained_and_says_each_change_once_in_order
     assert [trial.config for trial in ours.trials()] == [trial.config for trial in foreign.trials()]
 
 
-def test_a_wrong_value_is_told_at_its_place_in_the_file(wording) -> None:
+def test_an_invalid_value_is_reported_at_its_place_in_the_original_file(wording) -> None:
     Path("balance.yaml").write_text(PPO.replace("0.95", "fast"))
     with wording.raised(SpecError, "balance.yaml:8:17", "balance.config.gae_lambda"):
         load_experiments([Path("balance.yaml")])
@@ -114,7 +114,7 @@ def test_a_wrong_value_is_told_at_its_place_in_the_file(wording) -> None:
         ("lamda: 0.9", "unknown; did you mean 'lambda'?"),
     ],
 )
-def test_a_key_that_changes_what_is_learned_is_refused_unless_it_may_be_left_out(
+def test_an_untranslatable_key_that_affects_learning_is_refused_unless_lenient(
     setting: str, said: str, wording
 ) -> None:
     written = f"a:\n  run: PPO\n  env: CartPole-v1\n  stop: {{timesteps_total: 9}}\n  config:\n    {setting}\n"
@@ -127,13 +127,13 @@ def test_a_key_that_changes_what_is_learned_is_refused_unless_it_may_be_left_out
         load_experiments([Path("theirs.yaml")])
 
 
-def test_a_batch_of_ppo_is_env_steps_and_one_of_dqn_rows_of_replay() -> None:
+def test_train_batch_size_is_env_steps_for_ppo_and_minibatch_rows_for_dqn() -> None:
     assert config_of("PPO", "{train_batch_size: 512}")["train_batch_size"] == 512
     dqn = config_of("DQN", "{train_batch_size: 512}")
     assert (dqn["minibatch_size"], "train_batch_size" in dqn) == (512, False)
 
 
-def test_a_target_network_is_updated_after_env_steps_which_are_minibatches_here() -> None:
+def test_target_update_frequencies_are_converted_from_env_steps_to_minibatches() -> None:
     # A minibatch follows each round of 4 steps of 5 envs, so 8,000 steps are 400 minibatches.
     rounds = "{rollout_fragment_length: 4, num_envs_per_worker: 5, target_network_update_freq: 8000}"
     dqn = config_of("DQN", rounds)
@@ -148,35 +148,35 @@ def test_a_target_network_is_updated_after_env_steps_which_are_minibatches_here(
 
 
 @pytest.mark.parametrize(("run", "rows"), [("IMPALA", 500), ("A2C", 40), ("A3C", 10)])
-def test_losses_that_are_sums_there_have_the_same_bound_of_the_mean_gradient(run: str, rows: int) -> None:
+def test_grad_clip_of_summed_losses_is_divided_by_the_batch_size(run: str, rows: int) -> None:
     config = config_of(run, "{grad_clip: 40.0, vf_loss_coeff: 0.5}")
     assert config["max_grad_norm"] == pytest.approx(40 / rows)
     assert config["vf_loss_coeff"] == 0.25  # RLlib halves the squared error
     assert config.get("normalize_rewards") is (False if run == "IMPALA" else None)  # the others have this default
 
 
-def test_the_entropy_had_the_sign_of_the_loss_in_2018() -> None:
+def test_entropy_coeff_of_2018_has_its_sign_flipped() -> None:
     config = config_of("A3C", "{sample_batch_size: 20, entropy_coeff: -0.01}")
     assert (config["entropy_coeff"], config["rollout_fragment_length"]) == (0.01, 20)
     assert "penalize entropy" in problems("a: {run: PPO, env: CartPole-v1, config: {entropy_coeff: -0.01}}")[0]
 
 
-def test_the_entropy_is_a_mean_next_to_sums_in_learners_of_the_new_api() -> None:
+def test_entropy_coeff_of_the_new_learner_api_is_divided_by_the_batch_size() -> None:
     config = config_of("IMPALA", "{_enable_learner_api: true, entropy_coeff: 0.01}")
     assert config["entropy_coeff"] == pytest.approx(0.01 / 500)
 
 
-def test_a_key_without_an_effect_there_has_none_here() -> None:
+def test_a_key_without_effect_in_rllib_is_dropped() -> None:
     config = config_of("DDPG", "{lr: 0.5, actor_lr: 0.25}", "Pendulum-v1")
     assert (config["lr"], "critic_lr" in config) == (0.25, False)  # the critics' 1e-3 is the default of both libraries
     assert "gamma" not in config_of("ES", "{gamma: 0.9}")
 
 
-def test_the_correction_of_appo_had_no_lambda() -> None:
+def test_appo_ignores_lambda_as_in_rllib() -> None:
     assert config_of("APPO", "{lambda: 0.9}")["gae_lambda"] == 1.0
 
 
-def test_the_tuning_example_of_2018_is_read_with_the_defaults_of_2018() -> None:
+def test_the_2018_tuning_example_is_translated_with_defaults_of_2018() -> None:
     config = config_of(
         "PPO", "{kl_coeff: 0.3, kl_target: 0.02, eager: true, sgd_stepsize: {grid_search: [0.001, 0.0001]}}"
     )
@@ -187,29 +187,29 @@ def test_the_tuning_example_of_2018_is_read_with_the_defaults_of_2018() -> None:
     assert "normalize_observations" not in config_of("PPO")
 
 
-def test_the_version_may_be_told() -> None:
+def test_the_rllib_version_can_be_given() -> None:
     assert config_of("PPO", version=(0, 5))["normalize_observations"] is True
 
 
-def test_exploration_of_2018_and_later_become_the_same_schedule() -> None:
+def test_old_and_new_exploration_settings_become_the_same_epsilon_schedule() -> None:
     old = "{schedule_max_timesteps: 200000, exploration_fraction: 0.1, exploration_final_eps: 0.01}"
     new = "{exploration_config: {epsilon_timesteps: 20000, final_epsilon: 0.01}}"
     assert config_of("DQN", old)["epsilon"] == config_of("DQN", new)["epsilon"] == [[0, 1.0], [20_000, 0.01]]
 
 
-def test_noise_of_the_whole_range_is_twice_that_of_half_the_range() -> None:
+def test_ou_noise_scale_is_doubled_from_half_to_full_action_range() -> None:
     config = config_of("DDPG", "{exploration_config: {random_timesteps: 1500, final_scale: 0.5}}", "Pendulum-v1")
     assert config["exploration"] == "ornstein_uhlenbeck"
     assert config["exploration_noise"] == [[1500, 0.04], [11500, 0.02]]  # 2 x 0.1 x 0.2
 
 
-def test_layers_of_a_q_network_are_those_of_the_model_and_of_its_heads() -> None:
+def test_q_network_layers_combine_model_layers_and_head_layers() -> None:
     config = config_of("DQN", "{model: {fcnet_hiddens: [64], fcnet_activation: relu}, hiddens: [32]}")
     assert config["model"]["hiddens"] == [64, 32]
     assert config_of("DQN")["model"]["hiddens"] == [256, 256, 256]
 
 
-def test_a_grid_stays_one_of_the_setting_that_varies_and_one_of_several_is_refused(wording) -> None:
+def test_a_grid_is_kept_for_one_setting_and_refused_if_it_affects_several(wording) -> None:
     assert config_of("PPO", "{framework: {grid_search: [tf, torch]}, lr: {grid_search: [0.1, 0.2]}}")["lr"] == {
         "grid_search": [0.1, 0.2]
     }
@@ -227,12 +227,12 @@ def test_a_grid_stays_one_of_the_setting_that_varies_and_one_of_several_is_refus
         ("IMPALA", "{}", {"time_total_s": 30}),  # at least this many seconds
     ],
 )
-def test_iterations_become_what_they_are_counted_by(run: str, config: str, stop: dict[str, int]) -> None:
+def test_stop_iterations_are_converted_to_env_steps_or_seconds(run: str, config: str, stop: dict[str, int]) -> None:
     spec = spec_of(f"a: {{run: {run}, env: CartPole-v1, stop: {{training_iteration: 3}}, config: {config}}}")
     assert spec["stop"] == stop
 
 
-def test_a_missing_stop_is_asked_for() -> None:
+def test_a_missing_stop_is_reported_and_can_be_set() -> None:
     assert "has no stop: set when a trial ends, such as stop" in text_of("a: {run: PPO, env: CartPole-v1}")
     with pytest.raises(SpecError, match="stop: is missing"):
         load_experiments([Path("theirs.yaml")])
@@ -240,24 +240,24 @@ def test_a_missing_stop_is_asked_for() -> None:
     assert experiment.stop.bounds == {"env_steps": 9}
 
 
-def test_repetitions_of_a_seed_begin_with_it() -> None:
+def test_num_samples_becomes_consecutive_seeds_from_the_given_seed() -> None:
     assert spec_of("a: {run: PPO, env: CartPole-v1, num_samples: 3, config: {seed: 5}}")["seeds"] == [5, 6, 7]
 
 
-def test_evaluations_act_as_in_training_unless_they_are_told_not_to_explore() -> None:
+def test_evaluations_sample_actions_as_in_rllib_unless_explore_is_false() -> None:
     evaluated = "a: {run: %s, env: CartPole-v1, config: {evaluation_interval: 5, evaluation_num_episodes: 7%s}}"
     assert spec_of(evaluated % ("PPO", ""))["evaluation"] == {"every": 5, "episodes": 7, "actions": "sampled"}
     quiet = evaluated % ("PPO", ", evaluation_config: {explore: false}")
     assert spec_of(quiet)["evaluation"] == spec_of(evaluated % ("DQN", ""))["evaluation"] == {"every": 5, "episodes": 7}
 
 
-def test_games_have_the_wrappers_that_training_had() -> None:
+def test_atari_games_keep_the_wrapper_settings_of_rllib() -> None:
     env = spec_of("a: {run: PPO, env: PongDeterministic-v4, config: {model: {dim: 42}}}")["env"]
     kwargs = {"repeat_action_probability": 0.0, "episodic_life": True, "maxpool": False}
     assert env == {"id": "ALE/Pong-v5", "preset": "atari", "kwargs": {**kwargs, "img_height": 42, "img_width": 42}}
 
 
-def test_policies_of_a_world_have_the_settings_of_the_experiment() -> None:
+def test_policies_of_a_world_inherit_the_settings_of_the_experiment() -> None:
     spec = spec_of(
         "a:\n  run: PPO\n  env: lab.worlds.Chase\n  stop: {policy_reward_mean/p0: 3}\n  config:\n    lr: 0.1\n"
         "    env_config: {size: 4}\n    num_workers: 0\n    multiagent:\n"
@@ -280,7 +280,7 @@ OWN = (
 )
 
 
-def test_policies_with_settings_of_their_own_keep_them() -> None:
+def test_policy_settings_override_those_of_the_experiment() -> None:
     written = OWN % ("PPO", "lr: {grid_search: [0.2, 0.3]}, model: {fcnet_hiddens: [4, 4]}")
     policies = spec_of(written)["policies"]
     shared = policies["p2"]["config"]
@@ -294,7 +294,7 @@ def test_policies_with_settings_of_their_own_keep_them() -> None:
     assert ("gamma", 11) in places
 
 
-def test_settings_of_a_policy_that_all_share_or_that_are_unknown_are_refused(wording) -> None:
+def test_shared_and_unknown_settings_in_a_policy_are_refused(wording) -> None:
     assert problems(OWN % ("PPO", "num_workers: 2")) == wording("num_workers")
     assert problems(OWN % ("PPO", "gama: 0.5")) == wording("gama", "gamma")
     assert problems(OWN.replace("{%s}", "%s") % ("PPO", "5")) == wording("5")
@@ -313,7 +313,7 @@ def unit_remarks(run: str, unit: str) -> list[str]:
     return [line for line in text_of(WORLD % (run, unit)).splitlines() if "count_steps_by" in line]
 
 
-def test_the_unit_of_batches_in_a_world_is_remarked(wording) -> None:
+def test_the_unit_of_batch_sizes_in_a_world_is_explained(wording) -> None:
     assert unit_remarks("PPO", "policies_to_train: [p0]") == wording("RLlib's default", "train_batch_size")
     assert unit_remarks("PPO", "count_steps_by: env_steps") == wording("train_batch_size")
     assert unit_remarks("PPO", "count_steps_by: agent_steps") == wording("train_batch_size")
@@ -342,7 +342,7 @@ def test_the_unit_of_batches_in_a_world_is_remarked(wording) -> None:
         ("a: {run: PPO, env: CartPole-v1, config: {num_workers: x}}", "a value is not valid in RLlib"),
     ],
 )
-def test_what_cannot_be_translated_is_refused_by_name(written: str, said: str) -> None:
+def test_untranslatable_entries_are_refused_by_name(written: str, said: str) -> None:
     (problem,) = problems(written)
     assert said in problem
 

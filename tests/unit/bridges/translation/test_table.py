@@ -29,7 +29,7 @@ SOURCES = [
 ]
 
 
-def test_every_conversion_is_named_by_a_row_and_every_row_names_one() -> None:
+def test_every_conversion_is_used_in_a_row_and_every_row_names_a_conversion() -> None:
     for library, conversions in CONVERSIONS.items():
         assert {row["by"] for row in ROWS if "by" in row and row["library"] == library} == conversions.keys()
 
@@ -44,7 +44,7 @@ def test_every_default_of_a_library_has_a_meaning(source: SettingOrigin) -> None
         assert any(meaning_of(name, source, has) for name in names), key
 
 
-def test_the_guide_names_keys_that_there_are() -> None:
+def test_the_guide_names_only_existing_keys() -> None:
     guide = (Path(__file__).parents[4] / "docs" / "from_rllib.md").read_text("utf-8")
     listed = guide[guide.index("## RLlib files") :]
     first = [line.split("|")[1] for line in listed.splitlines() if line.startswith("| ")]

@@ -7,7 +7,7 @@ from rlrun.bridges.translation.meanings import Impact, SettingOrigin, meaning_of
 from rlrun.bridges.translation.sb3_settings import CONVERSIONS
 
 
-def test_goals_of_hindsight_are_a_share_of_relabelled_rows(wording) -> None:
+def test_n_sampled_goal_becomes_the_hindsight_share(wording) -> None:
     written = {"replay_buffer_class": "HerReplayBuffer", "replay_buffer_kwargs": "dict(n_sampled_goal=3)"}
     foreign = ForeignSettings(SettingOrigin("sb3", (2, 8), "sac"), lambda _: True, written, {})
     translate_settings(foreign, CONVERSIONS)
@@ -25,6 +25,6 @@ def test_goals_of_hindsight_are_a_share_of_relabelled_rows(wording) -> None:
     )
 
 
-def test_the_divergence_that_ends_epochs_of_ppo_bounds_a_step_of_trpo() -> None:
+def test_target_kl_means_early_stop_kl_in_ppo_and_max_kl_in_trpo() -> None:
     names = [meaning_of("target_kl", SettingOrigin("sb3", (2, 8), run), lambda _: True) for run in ("ppo", "trpo")]
     assert [found and found.path for found in names] == ["config.early_stop_kl", "config.max_kl"]

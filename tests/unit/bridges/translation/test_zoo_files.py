@@ -68,7 +68,7 @@ def spec_of(name: str, env: str) -> Any:
     return spec
 
 
-def test_the_file_says_the_algorithm_and_its_keys_the_env() -> None:
+def test_the_file_name_gives_the_algorithm_and_its_keys_the_env() -> None:
     spec = spec_of("ppo", "CartPole-v1")
     assert (spec["algorithm"], spec["env"], spec["stop"]) == ("ppo", {"id": "CartPole-v1"}, {"env_steps": 100_000})
     config = spec["config"]
@@ -78,14 +78,14 @@ def test_the_file_says_the_algorithm_and_its_keys_the_env() -> None:
     assert (config["normalize_observations"], "normalize_rewards" in config) == (True, False)
 
 
-def test_games_share_one_entry_and_have_the_preset() -> None:
+def test_atari_games_share_one_entry_and_get_the_preset() -> None:
     spec = spec_of("ppo", "PongNoFrameskip-v4")
     kwargs = {"repeat_action_probability": 0.0, "episodic_life": True}
     assert spec["env"] == {"id": "ALE/Pong-v5", "preset": "atari", "kwargs": kwargs}
     assert "views" not in spec["config"].get("model", {})
 
 
-def test_steps_of_training_and_targets_are_counted_per_env_step() -> None:
+def test_dqn_training_and_target_update_frequencies_are_converted() -> None:
     config = spec_of("dqn", "CartPole-v1")["config"]
     assert (config["training_intensity"], config["rollout_fragment_length"]) == (0.5, 256)
     assert (config["target_update_interval"], config["epsilon"]) == (5, [[0, 1.0], [8000, 0.04]])
@@ -93,7 +93,7 @@ def test_steps_of_training_and_targets_are_counted_per_env_step() -> None:
     assert config["double"] is False
 
 
-def test_noise_moves_by_the_time_step_of_its_process() -> None:
+def test_ou_noise_parameters_include_the_time_step_of_the_process() -> None:
     config = spec_of("td3", "Pendulum-v1")["config"]
     assert (config["exploration"], config["exploration_noise"]) == ("ornstein_uhlenbeck", 0.05)
     assert config["ou_theta"] == pytest.approx(0.0015)
@@ -101,20 +101,20 @@ def test_noise_moves_by_the_time_step_of_its_process() -> None:
     assert config["critic_lr"] == 0.001
 
 
-def test_quantile_critics_are_those_of_contrib_where_a_file_says_nothing() -> None:
+def test_tqc_uses_the_defaults_of_sb3_contrib() -> None:
     config = spec_of("tqc", "Pendulum-v1")["config"]
     assert (config["num_critics"], config["dropped_per_critic"], config["initial_alpha"]) == (2, 5, 0.1)
     assert (config["learn_alpha"], config["training_intensity"], config["learning_starts"]) == (False, 1.0, 100)
     assert config["model"] == {"hiddens": [64, 64], "critic_hiddens": [64, 64], "use_sde": True, "log_std_init": -2}
 
 
-def test_critics_have_widths_of_their_own_where_the_algorithm_has_them() -> None:
+def test_crossq_critics_get_their_own_widths() -> None:
     config = spec_of("crossq", "Pendulum-v1")["config"]
     assert config["policy_delay"] == 2
     assert config["model"] == {"hiddens": [256, 256], "critic_hiddens": [1024, 1024]}
 
 
-def test_recurrent_policies_have_sequences_that_divide_a_minibatch_and_envs_without_velocities_a_wrapper() -> None:
+def test_ppo_lstm_gets_a_seq_len_and_no_velocity_envs_get_a_wrapper() -> None:
     spec = spec_of("ppo_lstm", "CartPoleNoVel-v1")
     assert spec["env"] == {"id": "CartPole-v1", "wrappers": ["rlrun.plugin:HideVelocities"]}
     assert spec["config"]["model"] == {"core": "lstm", "core_width": 32}
@@ -130,7 +130,7 @@ def test_recurrent_policies_have_sequences_that_divide_a_minibatch_and_envs_with
         ("mystery", "Pendulum-v1", "settings of 'mystery' (the file's name) cannot be translated"),
     ],
 )
-def test_what_is_not_there_or_would_run_code_is_refused(name: str, env: str, said: str) -> None:
+def test_unknown_names_and_values_that_need_code_are_refused(name: str, env: str, said: str) -> None:
     with pytest.raises(SpecError) as caught:
         translated_text(Path(f"{name}.yml"), env=env)
     assert said in str(caught.value)
@@ -143,7 +143,7 @@ def test_what_is_not_there_or_would_run_code_is_refused(name: str, env: str, sai
         "(1).__class__", "f'{x}'", "list(a=1)", "dict(a=", "{x: 1}", "[" * 999,
     ],
 )  # fmt: skip
-def test_python_text_is_read_without_running_it(text: str) -> None:
+def test_python_values_that_are_not_literals_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"literal|expression"):
         python_value(text)
 

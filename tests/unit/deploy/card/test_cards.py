@@ -79,7 +79,7 @@ def front_matter(card: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_card_gives_the_interval_over_all_seeds_and_the_weights_of_the_median_one(runs: Path, card: Path) -> None:
+def test_a_card_has_the_interval_over_all_seeds_and_the_weights_of_the_median_seed(runs: Path, card: Path) -> None:
     results = json.loads((card / "results.json").read_text())
     trials = sorted((runs / "poles").glob("*/checkpoints/*"))
     means = {path.parents[1].name: float(np.mean(returns_of(path))) for path in trials}
@@ -92,7 +92,7 @@ def test_a_card_gives_the_interval_over_all_seeds_and_the_weights_of_the_median_
     assert "interval over seeds. With so few seeds it tends to be too narrow." in (card / "README.md").read_text()
 
 
-def test_the_front_matter_is_that_of_a_model_with_results(card: Path) -> None:
+def test_the_front_matter_describes_a_model_with_results(card: Path) -> None:
     metadata = front_matter(card)
     assert metadata["library_name"] == "rlrun"
     assert metadata["pipeline_tag"] == "reinforcement-learning"
@@ -133,7 +133,7 @@ def test_a_card_holds_spec_weights_curve_and_an_onnx_file_that_acts(card: Path) 
     assert session.run(["action"], {"obs": np.zeros((1, 4), np.float32)})[0].shape == (1,)
 
 
-def test_the_result_of_one_seed_is_never_said_without_saying_so(runs: Path, tmp_path: Path, wording) -> None:
+def test_the_result_of_a_single_seed_is_always_marked_as_such(runs: Path, tmp_path: Path, wording) -> None:
     alone = tmp_path / "runs" / "alone"
     package.run({"alone": {**POLES, "seeds": 1}}, runs_dir=alone.parent, executor="local")
     done = written(alone.parent, "alone", tmp_path / "card")
@@ -145,7 +145,7 @@ def test_the_result_of_one_seed_is_never_said_without_saying_so(runs: Path, tmp_
     assert (results["interquartile_mean"], results["note"]) == (None, wording())
 
 
-def test_a_run_starts_from_a_card_and_trains_by_its_spec(card: Path, tmp_path: Path) -> None:
+def test_train_can_start_from_the_weights_and_spec_of_a_card(card: Path, tmp_path: Path) -> None:
     words = ["--from", card, "--set", "config.lr=0", "--seed", 7, "--runs-dir", tmp_path, "--executor", "local"]
     done = rlrun("train", card / "spec.yaml", *words)
     assert done.exit_code == 0, done.output
@@ -156,14 +156,14 @@ def test_a_run_starts_from_a_card_and_trains_by_its_spec(card: Path, tmp_path: P
     }
 
 
-def test_a_card_is_evaluated_by_its_folder(card: Path) -> None:
+def test_evaluate_accepts_the_folder_of_a_card(card: Path) -> None:
     results = json.loads((card / "results.json").read_text())
     found = json.loads(rlrun("evaluate", card, "--episodes", 2, "--json").stdout)
     shared = next(seed for seed in results["seeds"] if seed["trial"] == results["weights"])
     assert found["returns"] == shared["episode_returns"]
 
 
-def test_the_training_of_a_card_cannot_go_on(card: Path) -> None:
+def test_training_cannot_be_resumed_from_a_card(card: Path) -> None:
     with pytest.raises(
         CheckpointError,
         match="contains only a policy",
@@ -171,7 +171,7 @@ def test_the_training_of_a_card_cannot_go_on(card: Path) -> None:
         Training.restore(card / "checkpoint")
 
 
-def test_a_card_of_a_stranger_runs_no_code(card: Path, tmp_path: Path, wording) -> None:
+def test_evaluating_an_untrusted_card_that_names_code_is_refused(card: Path, tmp_path: Path, wording) -> None:
     strange = Path(shutil.copytree(card, tmp_path / "strange"))
     content = read_checkpoint(strange / "checkpoint")
     write_checkpoint(strange / "checkpoint", replace(content, spec={**content.spec, "algorithm": "my_lab.awr:AWR"}))
@@ -180,7 +180,7 @@ def test_a_card_of_a_stranger_runs_no_code(card: Path, tmp_path: Path, wording) 
     assert done.stderr == wording("my_lab.awr:AWR")
 
 
-def test_no_code_of_a_strangers_run_is_imported_for_a_card(tmp_path: Path, wording) -> None:
+def test_a_card_of_an_untrusted_run_that_names_code_is_refused(tmp_path: Path, wording) -> None:
     run = tmp_path / "theirs"
     run.mkdir()
     table = RunTable("awr", "2026-01-01", "rlrun train", "local", (str(tmp_path),), {}, ())
@@ -192,7 +192,7 @@ def test_no_code_of_a_strangers_run_is_imported_for_a_card(tmp_path: Path, wordi
     assert not (tmp_path / "card").exists()
 
 
-def test_the_trial_that_is_named_gives_the_weights(runs: Path, card: Path, tmp_path: Path) -> None:
+def test_the_named_trial_provides_the_weights(runs: Path, card: Path, tmp_path: Path) -> None:
     median = json.loads((card / "results.json").read_text())["weights"]
     other = next(path for path in sorted((runs / "poles").glob("0*")) if path.name != median)
     done = json.loads(written(runs, f"poles/{other.name}", tmp_path / "card", "--json").stdout)
@@ -201,7 +201,9 @@ def test_the_trial_that_is_named_gives_the_weights(runs: Path, card: Path, tmp_p
     assert f"seed {other.name[-1]}: chosen by name." in (tmp_path / "card" / "README.md").read_text()
 
 
-def test_an_earlier_card_is_replaced_and_files_of_others_stay(runs: Path, card: Path, tmp_path: Path, wording) -> None:
+def test_an_earlier_card_is_replaced_but_foreign_files_are_kept(
+    runs: Path, card: Path, tmp_path: Path, wording
+) -> None:
     folder = Path(shutil.copytree(card, tmp_path / "again"))
     (folder / ".gitattributes").write_text("*.onnx filter=lfs\n")
     (folder / "replay.gif").write_bytes(b"of the former policy")
@@ -216,7 +218,7 @@ def test_an_earlier_card_is_replaced_and_files_of_others_stay(runs: Path, card: 
     assert refused.stderr == wording("README.md")
 
 
-def test_a_secret_or_a_path_of_this_machine_is_in_no_card(
+def test_a_card_that_would_contain_a_secret_is_refused(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "CartPole-v1")  # the README names this value
@@ -226,7 +228,7 @@ def test_a_secret_or_a_path_of_this_machine_is_in_no_card(
     assert not list(tmp_path.iterdir())
 
 
-def test_specs_of_cards_name_no_places_services_and_secrets() -> None:
+def test_specs_of_cards_contain_no_paths_services_or_secrets() -> None:
     spec = {
         "storage": "s3://bucket/runs",
         "output": "/data/out",
@@ -240,7 +242,7 @@ def test_specs_of_cards_name_no_places_services_and_secrets() -> None:
     }
 
 
-def test_the_spec_of_a_card_is_that_of_one_configuration() -> None:
+def test_the_spec_of_a_card_describes_a_single_configuration() -> None:
     entry = {**POLES, "num_samples": 2, "config": {**POLES["config"], "lr": {"loguniform": [1e-4, 1e-2]}}}
     (experiment,) = parse_experiments({"poles": {**entry, "scheduler": {"asha": {"max_t": 1000}}}})
     (again,) = parse_experiments({"poles": entry_of(experiment, {"lr": 0.002}, [4, 5])})
@@ -253,7 +255,7 @@ def trial_of(seed: int, configuration: int = 0, status: Any = "TERMINATED") -> T
     return TrialResult(name, Path(name), "poles", status, seed, params, configuration)
 
 
-def test_a_configuration_is_named_where_a_run_has_several(wording) -> None:
+def test_a_run_with_several_configurations_needs_a_named_one(wording) -> None:
     trials = (trial_of(0), trial_of(1), trial_of(0, 1))
     table = RunTable("poles", "2026-01-01", "rlrun train", "local", (), {}, tuple(trial.name for trial in trials))
     run = RunView(Path("sweep"), "sweep", table, Labels(), {}, trials, (), (), ())
@@ -277,14 +279,14 @@ def gathered(means: dict[int, float | None], trial: str | None = None) -> CardEv
     return gather(run, group, trial, checkpoint_of, lambda path: (float(means[int(path.name)] or 0.0),))
 
 
-def test_seeds_without_a_checkpoint_are_told_and_of_an_even_number_the_lower_median_counts(wording) -> None:
+def test_seeds_without_checkpoint_are_reported_and_even_counts_use_the_lower_median(wording) -> None:
     found = gathered({0: 9.0, 1: None, 2: 1.0, 3: 5.0, 4: 4.0})
     assert found.missing == wording()
     assert found.shared.mean == 4.0
     assert found.worst == SeedResult(trial_of(2), Path("2"), (1.0,))
 
 
-def test_a_named_trial_without_a_checkpoint_gives_no_card(wording) -> None:
+def test_a_card_without_a_checkpoint_is_refused(wording) -> None:
     with wording.raised(CheckpointError):
         gathered({0: 9.0, 1: None}, trial="0-1")
     with wording.raised(CheckpointError):
@@ -325,7 +327,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_policy_alone_acts_as_its_checkpoint(kind: str, tmp_path: Path) -> None:
+def test_an_extracted_policy_acts_like_its_checkpoint(kind: str, tmp_path: Path) -> None:
     spec = {"stop": {"iteration": 2}, **KINDS[kind]}
     (trial,) = package.run({kind: spec}, runs_dir=tmp_path / "runs", executor="local")
     assert trial.checkpoint is not None

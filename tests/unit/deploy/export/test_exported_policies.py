@@ -180,7 +180,7 @@ def is_cheap(network: str, action: str) -> bool:
 
 
 @pytest.mark.parametrize(("network", "action"), [cell for cell in CELLS if is_cheap(*cell)])
-def test_an_exported_actor_acts_as_the_policy(network: str, action: str) -> None:
+def test_an_exported_actor_acts_like_the_policy(network: str, action: str) -> None:
     observation, model = NETWORKS[network]
     kind = ACTION_KINDS[([*NETWORKS].index(network) + [*ACTIONS].index(action)) % 2]
     compared(PPO(model=model, normalize_observations=True), Spaces(observation, ACTIONS[action]), actions=kind)
@@ -189,7 +189,7 @@ def test_an_exported_actor_acts_as_the_policy(network: str, action: str) -> None
 @pytest.mark.regress
 @pytest.mark.parametrize("actions", ACTION_KINDS)
 @pytest.mark.parametrize(("network", "action"), CELLS)
-def test_every_exported_actor_acts_as_the_policy(network: str, action: str, actions: ActionKind) -> None:
+def test_every_exported_actor_acts_like_the_policy(network: str, action: str, actions: ActionKind) -> None:
     observation, model = NETWORKS[network]
     algorithm = PPO(model=model, normalize_observations=True)
     compared(algorithm, Spaces(observation, ACTIONS[action]), actions=actions)
@@ -197,12 +197,12 @@ def test_every_exported_actor_acts_as_the_policy(network: str, action: str, acti
 
 @pytest.mark.parametrize("actions", ACTION_KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_exported_families_act_as_the_policy(family: str, actions: ActionKind) -> None:
+def test_every_exported_policy_family_acts_like_the_policy(family: str, actions: ActionKind) -> None:
     algorithm, observation, action = FAMILIES[family]
     compared(algorithm, Spaces(observation, action), actions=actions)
 
 
-def test_what_only_critics_see_is_no_input_of_an_exported_policy() -> None:
+def test_observations_seen_only_by_critics_are_not_inputs_of_an_exported_policy() -> None:
     for core in ({}, {"core": "lstm", "core_width": 6}):
         algorithm = PPO(model={**SMALL, **core, "actor_sees": ["position"]}, normalize_observations=True)
         behavior, made = acting(algorithm, spaces := Spaces(SPLIT, ACTIONS["discrete"]))
@@ -215,7 +215,7 @@ def test_what_only_critics_see_is_no_input_of_an_exported_policy() -> None:
 
 @pytest.mark.parametrize("network", ["dense", "normalized layers, elu", "silu over a nested observation", "lstm"])
 @pytest.mark.parametrize("action", ["discrete", "box", "tuple"])
-def test_exported_c_code_acts_as_the_policy(network: str, action: str) -> None:
+def test_exported_c_code_acts_like_the_policy(network: str, action: str) -> None:
     observation, model = NETWORKS[network]
     algorithm, spaces = PPO(model=model, normalize_observations=True), Spaces(observation, ACTIONS[action])
     behavior, made = acting(algorithm, spaces)
@@ -225,7 +225,7 @@ def test_exported_c_code_acts_as_the_policy(network: str, action: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["crossq", "simba", "xqc", "flashsac"])
-def test_exported_c_code_of_normalised_layers_acts_as_the_policy(family: str) -> None:
+def test_exported_c_code_with_normalized_layers_acts_like_the_policy(family: str) -> None:
     algorithm, observation, action = FAMILIES[family]
     spaces = Spaces(observation, action)
     behavior, made = acting(algorithm, spaces)
@@ -246,7 +246,7 @@ class Gated(nn.Module):
         return gated
 
 
-def test_exported_c_code_of_a_sigmoid_acts_as_the_policy() -> None:
+def test_exported_c_code_with_a_sigmoid_acts_like_the_policy() -> None:
     own = {"encoders": {"": f"{__name__}:Gated"}}
     algorithm, spaces = PPO(model={**SMALL, **own}), Spaces(VECTOR, ACTIONS["box"])
     behavior, made = acting(algorithm, spaces)
@@ -255,7 +255,7 @@ def test_exported_c_code_of_a_sigmoid_acts_as_the_policy() -> None:
 
 
 @pytest.mark.parametrize("text", ["*/ int stranger; /*", "*\\\n/ int stranger; /*", "a\r\n*\\\r/ int stranger; /*"])
-def test_no_text_in_the_comment_of_a_c_file_becomes_code(text: str) -> None:
+def test_metadata_cannot_break_out_of_the_comment_of_a_c_file(text: str) -> None:
     spaces = Spaces(VECTOR, ACTIONS["discrete"])
     behavior, made = acting(PPO(model={"hiddens": [2]}), spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
@@ -264,7 +264,7 @@ def test_no_text_in_the_comment_of_a_c_file_becomes_code(text: str) -> None:
     assert "stranger" not in re.sub(r"/\*.*?\*/", "", joined, flags=re.DOTALL)
 
 
-def test_operators_that_c_files_do_not_have_are_named(wording) -> None:
+def test_operators_unsupported_in_c_are_refused_by_name(wording) -> None:
     spaces = Spaces(IMAGE, ACTIONS["discrete"])
     behavior, made = acting(PPO(), spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
@@ -272,7 +272,7 @@ def test_operators_that_c_files_do_not_have_are_named(wording) -> None:
         c_source(policy, {})
 
 
-def test_a_policy_that_is_changed_after_its_export_is_told_from_it(wording) -> None:
+def test_comparison_detects_a_policy_changed_after_its_export(wording) -> None:
     spaces = Spaces(VECTOR, ACTIONS["box"])
     behavior, made = acting(PPO(model=SMALL), spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", actions="greedy")
@@ -283,7 +283,7 @@ def test_a_policy_that_is_changed_after_its_export_is_told_from_it(wording) -> N
         compare(behavior, policy, runner, stream_of(VECTOR), seed=0)
 
 
-def test_actions_may_differ_where_the_best_two_are_equal_within_the_tolerance() -> None:
+def test_actions_may_differ_if_the_best_two_are_tied_within_the_tolerance() -> None:
     spaces = Spaces(VECTOR, Discrete(2))
     behavior, made = acting(PPO(model=SMALL), spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", actions="greedy")
@@ -303,14 +303,14 @@ def test_actions_may_differ_where_the_best_two_are_equal_within_the_tolerance() 
         compare(behavior, policy, runner, stream_of(VECTOR, 2), seed=0)
 
 
-def test_policies_that_act_at_random_or_plan_are_refused_by_name(wording) -> None:
+def test_exporting_a_random_policy_is_refused(wording) -> None:
     spaces = Spaces(VECTOR, ACTIONS["discrete"])
     policy = Random().policy(spaces, 0)
     with wording.raised(Untraceable, "RandomBehavior"):
         recorded_policy(policy, policy.behavior(), spaces, PrivilegedParts(), to="onnx", actions="greedy")
 
 
-def test_a_file_says_what_it_reads_and_returns_for_any_batch() -> None:
+def test_an_onnx_file_names_its_inputs_and_outputs_and_has_a_free_batch_size() -> None:
     spaces = Spaces(NESTED, ACTIONS["tuple"])
     behavior, made = acting(PPO(model={**SMALL, "core": "gru", "core_width": 6}), spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", actions="sampled")

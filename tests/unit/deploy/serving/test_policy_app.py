@@ -72,7 +72,7 @@ def observations(number: int) -> list[list[float]]:
     return generator(0, "observations").normal(size=(number, 4)).astype(np.float32).tolist()
 
 
-def test_actions_are_those_of_the_training_and_each_answer_names_its_checkpoint(dense):
+def test_served_actions_match_the_training_and_answers_identify_the_checkpoint(dense):
     served, rows = loaded(dense), observations(20)
     with Training.restore(dense, eager=True) as training:
         expected = [int(training.act(np.float32(row))) for row in rows]
@@ -83,7 +83,7 @@ def test_actions_are_those_of_the_training_and_each_answer_names_its_checkpoint(
     assert re.fullmatch("[0-9a-f]{64}", served.digest)
 
 
-def test_details_are_probabilities_of_actor_critics_and_action_values_of_q_policies(dense, tmp_path, wording):
+def test_details_are_probabilities_for_actor_critics_and_action_values_for_q_policies(dense, tmp_path, wording):
     row = observations(1)[0]
     with serving(loaded(dense)) as server:
         details = ask(server, "/act", {"observation": row, "details": True})[1]["details"]
@@ -107,7 +107,7 @@ def test_details_are_probabilities_of_actor_critics_and_action_values_of_q_polic
         )
 
 
-def test_sessions_act_as_the_training_does_along_episodes_that_alternate(recurrent):
+def test_interleaved_sessions_act_like_the_training_in_each_episode(recurrent):
     rows = observations(12)
     with Training.restore(recurrent, eager=True) as training:
         policy = training.acting.policy()
@@ -136,7 +136,7 @@ def test_sessions_act_as_the_training_does_along_episodes_that_alternate(recurre
         assert ask(server, "/act", {"observation": rows[0]})[0] == 409
 
 
-def test_an_action_that_was_executed_in_place_of_the_answered_one_is_remembered(recurrent):
+def test_an_executed_action_replaces_the_answered_one_in_the_memory_of_a_session(recurrent):
     rows = observations(2)
     found = []
     with serving(loaded(recurrent)) as server:
@@ -147,7 +147,7 @@ def test_an_action_that_was_executed_in_place_of_the_answered_one_is_remembered(
     assert found[0] != found[1]
 
 
-def test_sessions_are_bounded_in_number_and_time(wording):
+def test_sessions_are_limited_in_number_and_expire(wording):
     now = [0.0]
     sessions = Sessions(2, 10.0, clock=lambda: now[0])
     first, second = sessions.begin(), sessions.begin()
@@ -176,13 +176,13 @@ def test_sessions_are_bounded_in_number_and_time(wording):
         ({"observation": [0, 0, 0, 0], "details": 1}, "`details` must be true or false, not 1"),
     ],
 )
-def test_requests_that_make_no_sense_are_refused_by_a_message(dense_server, asked, message):
+def test_invalid_requests_are_refused_with_a_message(dense_server, asked, message):
     status, answer = ask(dense_server, "/act", asked)
     assert status == 400
     assert answer["message"].startswith(message)
 
 
-def test_requests_of_sessions_are_checked_before_one_begins(dense_server):
+def test_invalid_session_requests_are_refused_without_starting_a_session(dense_server):
     row = [0, 0, 0, 0]
     refused = [
         {"observation": [0, 0, 0]},
@@ -233,7 +233,7 @@ def test_requests_that_arrive_during_a_computation_are_computed_together(dense):
     assert found == [decisions.decide([Asked(row[None], 1)])[0]["actions"] for row in rows]
 
 
-def test_a_network_that_fails_fails_the_requests_of_its_batch_and_no_later_ones():
+def test_a_failing_network_fails_only_the_requests_of_its_batch():
     async def asked_twice() -> Any:
         answers = iter([ZeroDivisionError("in a network"), None])
 
@@ -252,7 +252,7 @@ def test_a_network_that_fails_fails_the_requests_of_its_batch_and_no_later_ones(
     assert asyncio.run(asked_twice()) == {"actions": [1]}
 
 
-def test_a_request_that_fails_fails_no_other_one_of_its_batch():
+def test_a_failing_request_does_not_fail_others_in_its_batch():
     asked = [Asked(None, 1, prev_reward=float(number)) for number in range(4)]
     sizes = []
 
@@ -274,7 +274,7 @@ def test_a_request_that_fails_fails_no_other_one_of_its_batch():
     assert sizes == [4, 1, 1, 1, 1]
 
 
-def test_a_batch_that_fails_leaves_sessions_as_they_were(recurrent):
+def test_a_failing_batch_leaves_sessions_unchanged(recurrent):
     decisions = Decisions(loaded(recurrent), None)
     rows = np.float32(observations(3))
     sessions = Sessions(2, 60.0)
@@ -289,7 +289,7 @@ def test_a_batch_that_fails_leaves_sessions_as_they_were(recurrent):
     assert [decisions.decide([step])[0] for step in steps] == found
 
 
-def test_an_observation_that_makes_the_network_overflow_is_refused_by_a_message(tmp_path, wording):
+def test_an_observation_that_makes_the_network_overflow_is_refused_with_a_message(tmp_path, wording):
     model = {"hiddens": [64, 64], "activation": "relu"}
     served = loaded(saved(tmp_path / "checkpoint", "CartPole-v1", DQN, model=model))
     with serving(served) as server:
@@ -301,7 +301,7 @@ def test_an_observation_that_makes_the_network_overflow_is_refused_by_a_message(
         assert ask(server, "/act", {"observation": [3.0] * 4, "details": True})[0] == 200
 
 
-def test_a_newer_checkpoint_is_served_by_one_switch_and_one_that_cannot_be_used_is_not(dense, tmp_path, wording):
+def test_a_newer_checkpoint_is_served_and_unusable_ones_are_skipped(dense, tmp_path, wording):
     first = saved(tmp_path / "iteration_000001", "CartPole-v1", model={"hiddens": [8]})
     decisions, metrics, said = Decisions(loaded(first), None), ServingMetrics(), []
     newest = [first]
@@ -324,7 +324,7 @@ def test_a_newer_checkpoint_is_served_by_one_switch_and_one_that_cannot_be_used_
     assert said[2] == wording("iteration_000002")
 
 
-def test_a_reload_that_fails_for_any_reason_is_counted_and_tried_again(dense, tmp_path, wording):
+def test_failed_reloads_are_counted_and_retried_with_backoff(dense, tmp_path, wording):
     first = saved(tmp_path / "iteration_000001", "CartPole-v1", model={"hiddens": [8]})
     failing, loads, said = [OSError(24, "Too many open files")], [], []
 
@@ -356,7 +356,7 @@ def test_a_reload_that_fails_for_any_reason_is_counted_and_tried_again(dense, tm
     assert said[2:] == wording("iteration_000003")
 
 
-def test_health_and_page_are_open_and_metrics_count_requests_by_path_and_status(dense):
+def test_health_and_page_need_no_token_and_metrics_count_requests_by_path_and_status(dense):
     token = "0123456789abcdef"
     with serving(loaded(dense), token=token) as server:
         bearer = {"Authorization": f"Bearer {token}"}
@@ -376,27 +376,27 @@ def test_health_and_page_are_open_and_metrics_count_requests_by_path_and_status(
     assert token not in text
 
 
-def test_the_page_asks_no_other_host(wording):
+def test_the_page_loads_nothing_from_other_hosts(wording):
     page = PAGE.read_text("utf-8")
     assert wording("none", "self") in page.splitlines()
     assert not re.search(r"https?://|//[a-z]+\.[a-z]|@import|url\(", page)
 
 
-def test_a_policy_that_is_missing_or_does_not_search_is_refused(dense, wording):
+def test_unknown_policies_and_simulations_without_search_are_refused(dense, wording):
     with wording.raised(UsageError, "defalt", "default"):
         load_policy(dense, dense.parent, False, "defalt", None)
     with wording.raised(UsageError):
         load_policy(dense, dense.parent, False, "", 10)
 
 
-def test_a_strangers_checkpoint_that_names_code_is_served_only_when_trusted(tmp_path, wording):
+def test_an_untrusted_checkpoint_that_names_code_is_served_only_with_trust(tmp_path, wording):
     checkpoint = saved(tmp_path / "checkpoint", "tests.unit.deploy.serving.an_env:AnEnv", model={"hiddens": [8]})
     with wording.raised(CheckpointRefused, "an_env:AnEnv"):
         load_policy(checkpoint, tmp_path, False, "", None)
     assert isinstance(loaded(checkpoint, trust=True), ServedPolicy)
 
 
-def test_what_only_critics_see_is_not_asked_for(tmp_path):
+def test_observations_seen_only_by_critics_are_not_required(tmp_path):
     env = "rlrun.toys:DictCartPole"
     for number, core in enumerate(({}, {"core": "gru", "core_width": 4})):
         checkpoint = saved(tmp_path / f"{number}", env, model={"hiddens": [8], "actor_sees": ["position"], **core})
@@ -428,6 +428,6 @@ assert not {"torch", "ray"} & set(sys.modules)
     subprocess.run([sys.executable, "-c", code, tmp_path / "policy"], check=True, timeout=120)
 
 
-def test_a_server_that_cannot_load_says_why_in_one_line():
+def test_loading_a_missing_policy_raises_an_error_with_the_reason():
     with pytest.raises(RlrunError, match="does not exist"):
         load_policy(Path("nowhere"), Path("runs"), False, "", None)

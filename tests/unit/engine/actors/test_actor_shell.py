@@ -53,14 +53,14 @@ def test_a_shell_answers_with_what_the_method_returns() -> None:
     assert holder.ready() is None
 
 
-def test_an_exception_of_rlrun_is_raised_again_as_it_was() -> None:
+def test_an_rlrun_exception_keeps_its_type_and_message() -> None:
     failure = sent(shell(-1).ready())
     error = failure.error("bench 3")
     assert type(error) is UsageError
     assert str(error) == "a bench cannot start below 0"
 
 
-def test_what_an_exception_carries_besides_its_text_arrives_as_well() -> None:
+def test_attributes_and_notes_of_an_exception_are_preserved() -> None:
     problems = [Problem("lr", "is negative"), Problem("gamma", "is above 1")]
     original = SpecError(problems)
     original.add_note("while the bench was made")
@@ -79,7 +79,7 @@ def test_any_other_exception_becomes_a_failed_training_with_its_traceback(wordin
     assert str(error).endswith("\nZeroDivisionError: division by zero")
 
 
-def test_an_exception_whose_class_cannot_be_found_by_name_keeps_its_text(wording) -> None:
+def test_an_exception_of_a_local_class_becomes_a_failed_training_with_its_text(wording) -> None:
     class LocalError(UsageError):
         pass
 
@@ -88,13 +88,13 @@ def test_an_exception_whose_class_cannot_be_found_by_name_keeps_its_text(wording
     assert str(error) == wording("LocalError")
 
 
-def test_attributes_that_cannot_travel_are_left_behind() -> None:
+def test_unpicklable_attributes_of_an_exception_are_dropped() -> None:
     original = UsageError("no such bench")
     original.lock = lambda: None  # type: ignore[attr-defined]
     assert sent(Failure.of(original)).error("bench 3").args == ("no such bench",)
 
 
-def test_a_failed_tell_is_answered_at_the_next_question() -> None:
+def test_a_failed_tell_is_reported_by_the_next_ask() -> None:
     holder = shell()
     holder.tell("divide", 0)
     assert isinstance(holder.ask("add", 1), Failure)

@@ -57,7 +57,7 @@ def recorded_removal(journal: Journal) -> Callable[..., None]:
     return removed
 
 
-def test_a_file_is_synced_before_it_gets_its_name_and_the_folder_after(tmp_path: Path, journal: Journal) -> None:
+def test_a_file_is_synced_before_its_rename_and_its_folder_afterwards(tmp_path: Path, journal: Journal) -> None:
     write_file(tmp_path / "a.json", b"{}")
     (synced, partial), named, folder = journal
     assert (synced, partial.parent, partial.name[:8]) == ("sync", tmp_path, ".a.json.")
@@ -69,7 +69,7 @@ def test_an_appended_line_is_synced(tmp_path: Path, journal: Journal) -> None:
     assert journal == [("sync", tmp_path / "rows")]
 
 
-def test_all_folders_of_a_directory_are_synced_before_it_gets_its_name(tmp_path: Path, journal: Journal) -> None:
+def test_all_subfolders_of_a_directory_are_synced_before_its_rename(tmp_path: Path, journal: Journal) -> None:
     partial = tmp_path / "partial"
     (partial / "inner").mkdir(parents=True)
     commit_directory(partial, tmp_path / "whole")
@@ -81,7 +81,7 @@ def test_all_folders_of_a_directory_are_synced_before_it_gets_its_name(tmp_path:
     ]
 
 
-def test_a_directory_that_replaces_another_has_its_name_synced_before_the_other_is_removed(
+def test_a_replacement_directory_is_renamed_and_synced_before_the_old_one_is_removed(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("partial", "whole"):
@@ -95,7 +95,7 @@ def test_a_directory_that_replaces_another_has_its_name_synced_before_the_other_
     assert (tmp_path / "whole" / "file").read_text() == "partial"
 
 
-def test_what_a_search_has_suggested_and_heard_is_synced_line_by_line(tmp_path: Path, journal: Journal) -> None:
+def test_suggestions_and_results_of_a_search_are_synced_line_by_line(tmp_path: Path, journal: Journal) -> None:
     spaces = {"lr": {"loguniform": [1e-5, 1e-1]}}
     head = {"searcher": "any", "metric": "r", "mode": "max", "seed": 4, "startup_trials": 3, "spaces": spaces}
     file = tmp_path / "search.jsonl"
@@ -108,9 +108,7 @@ def test_what_a_search_has_suggested_and_heard_is_synced_line_by_line(tmp_path: 
     assert journal == [("sync", file)] * 4
 
 
-def test_what_a_trial_elsewhere_has_sent_is_synced_as_if_it_had_written_it_here(
-    tmp_path: Path, journal: Journal
-) -> None:
+def test_files_sent_by_a_remote_trial_are_synced_like_local_ones(tmp_path: Path, journal: Journal) -> None:
     trial = tmp_path / "trial"
     files = DriverFiles(str(tmp_path))
     claim = files.claim("trial", by_force=False)
@@ -144,9 +142,7 @@ def test_what_a_trial_elsewhere_has_sent_is_synced_as_if_it_had_written_it_here(
         files.release("trial")
 
 
-def test_every_file_and_folder_of_a_checkpoint_is_synced_before_it_gets_its_name(
-    tmp_path: Path, journal: Journal
-) -> None:
+def test_every_file_and_folder_of_a_checkpoint_is_synced_before_its_rename(tmp_path: Path, journal: Journal) -> None:
     zeros = np.zeros(3, np.float32)
     content = Content({"algorithm": "none"}, {}, {"policies/default": {"a": zeros}}, {"kept": zeros})
     directory = write_checkpoint(tmp_path / "checkpoint", content)

@@ -87,7 +87,7 @@ def replaced(directory: Path, name: str, data: Any) -> None:
     resealed(directory, lambda manifest: manifest["files"].update({name: entry}))
 
 
-def test_everything_comes_back(checkpoint: Path) -> None:
+def test_a_checkpoint_is_restored_completely(checkpoint: Path) -> None:
     found, given_content = read_checkpoint(checkpoint), content()
     assert found.manifest == given_content.manifest
     assert found.spec == given_content.spec
@@ -109,7 +109,7 @@ def test_the_files_are_what_the_manifest_lists(checkpoint: Path) -> None:
     assert manifest.about["algorithm"] == "ppo"
 
 
-def test_tensors_come_back_writable_and_in_c_order_however_they_lay(tmp_path: Path) -> None:
+def test_tensors_of_any_memory_layout_are_restored_writable_and_c_contiguous(tmp_path: Path) -> None:
     arrays = {
         "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         "strided": np.arange(10)[::3],
@@ -128,7 +128,7 @@ def test_tensors_come_back_writable_and_in_c_order_however_they_lay(tmp_path: Pa
         assert found[name].flags.c_contiguous
 
 
-def test_an_array_that_safetensors_does_not_know_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_an_array_unsupported_by_safetensors_is_refused_and_leaves_no_files(tmp_path: Path) -> None:
     # The reason comes from safetensors, whose wording differs between versions.
     with pytest.raises(CheckpointError, match=r"^policies/p: .*complex128"):
         write_checkpoint(tmp_path / "c", Content({}, {}, {"policies/p": {"x": np.zeros(2, complex)}}))
@@ -138,7 +138,7 @@ def test_an_array_that_safetensors_does_not_know_is_refused_and_nothing_is_left(
 @pytest.mark.parametrize("name", FILES)
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(data=st.data())
-def test_a_flipped_bit_is_detected_by_the_name_of_the_file(pristine: Path, name: str, data: Any) -> None:
+def test_a_flipped_bit_is_detected_and_the_file_named(pristine: Path, name: str, data: Any) -> None:
     path = pristine / name
     whole = path.read_bytes()
     position = data.draw(st.integers(0, 8 * len(whole) - 1))
@@ -156,7 +156,7 @@ def test_a_flipped_bit_is_detected_by_the_name_of_the_file(pristine: Path, name:
 @pytest.mark.parametrize("name", FILES)
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(data=st.data())
-def test_a_truncated_file_is_detected_by_name(pristine: Path, name: str, data: Any) -> None:
+def test_a_truncated_file_is_detected_and_named(pristine: Path, name: str, data: Any) -> None:
     path = pristine / name
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
@@ -170,7 +170,7 @@ def test_a_truncated_file_is_detected_by_name(pristine: Path, name: str, data: A
 @pytest.mark.parametrize("name", FILES)
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(data=st.data())
-def test_a_zero_filled_tail_is_detected_by_name(pristine: Path, name: str, data: Any) -> None:
+def test_a_zero_filled_tail_is_detected_and_the_file_named(pristine: Path, name: str, data: Any) -> None:
     path = pristine / name
     whole = path.read_bytes()
     last_byte_that_counts = len(whole.rstrip(b"\0"))
@@ -184,14 +184,14 @@ def test_a_zero_filled_tail_is_detected_by_name(pristine: Path, name: str, data:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_deleted_file_is_detected_by_name(checkpoint: Path, name: str) -> None:
+def test_a_deleted_file_is_detected_and_named(checkpoint: Path, name: str) -> None:
     (checkpoint / name).unlink()
     with pytest.raises(CheckpointCorrupt, match=f"{name} is missing"):
         read_checkpoint(checkpoint)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_grew_is_detected_by_name(checkpoint: Path, name: str) -> None:
+def test_a_file_that_grew_is_detected_and_named(checkpoint: Path, name: str) -> None:
     with (checkpoint / name).open("ab") as file:
         file.write(b"\n")
     with pytest.raises(CheckpointCorrupt, match=f"{name} is (too long|truncated or altered)"):
@@ -199,14 +199,14 @@ def test_a_file_that_grew_is_detected_by_name(checkpoint: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["extra.py", "policies/extra.safetensors", "new/extra"])
-def test_an_added_file_is_detected_by_name(checkpoint: Path, name: str, wording) -> None:
+def test_an_added_file_is_detected_and_named(checkpoint: Path, name: str, wording) -> None:
     (checkpoint / name).parent.mkdir(exist_ok=True)
     (checkpoint / name).write_bytes(b"x")
     with wording.raised(CheckpointCorrupt, name):
         read_checkpoint(checkpoint)
 
 
-def test_what_the_file_browser_of_macos_leaves_behind_is_no_damage(checkpoint: Path) -> None:
+def test_a_ds_store_file_is_not_damage(checkpoint: Path) -> None:
     (checkpoint / ".DS_Store").write_bytes(b"x")
     verify_checkpoint(checkpoint)
 
@@ -237,7 +237,7 @@ def spec_size(of: Content) -> int:
     return len(dump_plain_yaml(of.spec).encode())
 
 
-def test_a_file_from_another_checkpoint_is_detected_by_name(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_file_from_another_checkpoint_is_detected_and_named(checkpoint: Path, tmp_path: Path) -> None:
     other = write_checkpoint(tmp_path / "other", content(scale=2.0))
     shutil.copy(other / FILES[2], checkpoint / FILES[2])
     with pytest.raises(CheckpointCorrupt, match=f"{FILES[2]} was altered"):
@@ -400,7 +400,7 @@ def test_a_sparse_file_is_refused_before_it_is_read(checkpoint: Path) -> None:
             verify_checkpoint(checkpoint)
 
 
-def test_a_file_system_that_does_not_tell_holes_has_no_sparse_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_is_treated_as_sparse_if_the_file_system_cannot_report_holes(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(descriptor: int, offset: int, how: int) -> int:
         if how in (os.SEEK_DATA, os.SEEK_HOLE):
             raise OSError(errno.EINVAL, "no such whence")
@@ -419,7 +419,7 @@ def test_a_checkpoint_of_a_newer_format_says_who_wrote_it(checkpoint: Path) -> N
     assert not isinstance(caught.value, CheckpointCorrupt)
 
 
-def test_what_is_no_checkpoint_at_all_is_answered_in_one_line(tmp_path: Path) -> None:
+def test_paths_that_are_not_checkpoints_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     (tmp_path / "web").mkdir()
@@ -455,7 +455,7 @@ def test_a_damaged_checkpoint_is_replaced(checkpoint: Path) -> None:
     verify_checkpoint(checkpoint)
 
 
-def test_other_things_in_the_way_are_not_replaced(tmp_path: Path, wording) -> None:
+def test_files_and_folders_that_are_not_checkpoints_are_not_replaced(tmp_path: Path, wording) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
     (tmp_path / "file").touch()
@@ -465,7 +465,7 @@ def test_other_things_in_the_way_are_not_replaced(tmp_path: Path, wording) -> No
     assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
 
 
-def test_a_failed_write_leaves_nothing_and_touches_nothing(tmp_path: Path, wording) -> None:
+def test_a_failed_write_leaves_no_files_and_keeps_the_old_checkpoint(tmp_path: Path, wording) -> None:
     target = write_checkpoint(tmp_path / "c", content())
     before = read_manifest(target)
     with wording.raised(CheckpointError, "state.x", "builtins.object"):
@@ -477,7 +477,7 @@ def test_a_failed_write_leaves_nothing_and_touches_nothing(tmp_path: Path, wordi
 
 
 @pytest.mark.parametrize("stem", ["../x", "/x", "", "a b", ".x"])
-def test_a_stem_that_is_no_plain_name_is_a_mistake_of_the_caller(tmp_path: Path, stem: str, wording) -> None:
+def test_a_stem_that_is_not_a_plain_name_raises_a_value_error(tmp_path: Path, stem: str, wording) -> None:
     with wording.raised(ValueError):
         write_checkpoint(tmp_path / "c", Content({}, {}, {stem: {}}))
 
@@ -487,7 +487,7 @@ def test_stems_that_differ_only_in_case_are_refused(tmp_path: Path, wording) -> 
         write_checkpoint(tmp_path / "c", Content({}, {}, {"policies/a": {}, "policies/A": {}}))
 
 
-def test_the_keys_of_the_format_cannot_be_taken(tmp_path: Path) -> None:
+def test_reserved_manifest_keys_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\['files'\]"):
         write_checkpoint(tmp_path / "c", Content({"files": 1}, {}))
 
@@ -532,19 +532,19 @@ def test_a_full_disk_is_explained_and_leaves_earlier_checkpoints_alone(tmp_path:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=["disk", "quota"])
-def test_a_full_disk_and_a_used_up_quota_mean_the_same(tmp_path: Path, number: int) -> None:
+def test_a_full_disk_and_an_exhausted_quota_are_reported_the_same_way(tmp_path: Path, number: int) -> None:
     message = r"x: .*: it needs about 0\.0005 MB, but only .* MB is free"
     where = tmp_path / "not" / "there" / "x"
     with pytest.raises(OutOfResources, match=message), explained_full_disk(where, lambda: 500):
         raise OSError(number, os.strerror(number))
 
 
-def test_other_errors_of_the_disk_stay_what_they_are(tmp_path: Path) -> None:
+def test_other_disk_errors_are_raised_unchanged(tmp_path: Path) -> None:
     with pytest.raises(InterruptedError), explained_full_disk(tmp_path, lambda: 0):
         raise InterruptedError(errno.EINTR, "no")
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, wording) -> None:
+def test_a_directory_without_write_permission_is_reported(tmp_path: Path, wording) -> None:
     with wording.raised(OutOfResources), explained_full_disk(tmp_path, lambda: 0):
         raise PermissionError(errno.EACCES, "no")
 

@@ -21,7 +21,7 @@ FILES = {"JSON": json_with_digest(DATA), "YAML": yaml_with_digest("name: a\nstep
 
 
 @pytest.mark.parametrize("raw", FILES.values(), ids=list(FILES))
-def test_whatever_bit_of_the_data_is_altered_is_noticed(tmp_path: Path, raw: bytes) -> None:
+def test_any_altered_byte_or_truncation_is_detected(tmp_path: Path, raw: bytes) -> None:
     file = tmp_path / "file"
     file.write_bytes(raw)
     assert read_verified(file) == raw
@@ -34,12 +34,12 @@ def test_whatever_bit_of_the_data_is_altered_is_noticed(tmp_path: Path, raw: byt
                 read_verified(file)
 
 
-def test_what_was_written_is_what_is_read() -> None:
+def test_the_digest_does_not_change_the_data() -> None:
     assert {**json.loads(FILES["JSON"]), "sha256": ""} == {"sha256": "", **DATA}
     assert without_digest(FILES["YAML"].decode()) == without_digest("name: a\nsteps: 12\n") == "name: a\nsteps: 12\n"
 
 
-def test_a_file_without_a_digest_is_believed_and_one_that_was_changed_on_purpose_gets_a_new_one(tmp_path: Path) -> None:
+def test_files_without_a_digest_are_accepted_and_a_new_digest_can_be_computed(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text('{"name": "a"}')
     assert read_verified(file) == with_new_digest(file.read_bytes()) == b'{"name": "a"}'
@@ -47,7 +47,7 @@ def test_a_file_without_a_digest_is_believed_and_one_that_was_changed_on_purpose
     assert json.loads(read_verified(file))["steps"] == 13
 
 
-def test_a_file_of_gigabytes_and_a_folder_are_refused(tmp_path: Path, wording) -> None:
+def test_too_large_files_and_folders_are_refused(tmp_path: Path, wording) -> None:
     file = tmp_path / "file"
     with file.open("wb") as sparse:
         sparse.truncate(10**11)

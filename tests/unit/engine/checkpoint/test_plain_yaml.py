@@ -63,7 +63,7 @@ def test_anything_but_plain_data_is_refused(text: str, message: str) -> None:
         load_plain_yaml(text)
 
 
-def test_more_keys_and_values_than_are_read_within_seconds_are_neither_read_nor_written(
+def test_too_many_keys_and_values_are_refused_in_reading_and_writing(
     monkeypatch: pytest.MonkeyPatch,
     wording,
 ) -> None:

@@ -79,7 +79,7 @@ def test_any_storable_state_comes_back_exactly(value: Any) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_the_awkward_ones_come_back_exactly(value: Any) -> None:
+def test_edge_cases_round_trip_exactly(value: Any) -> None:
     assert same(through_json({"x": value}), {"x": value})
 
 
@@ -106,7 +106,7 @@ def test_the_state_of_every_numpy_generator_comes_back_exactly() -> None:
     ],
     ids=["integer key", "object", "set", "bytes", "array of objects"],
 )
-def test_what_cannot_be_stored_is_refused_with_its_place(value: Any, message: str) -> None:
+def test_unstorable_values_are_refused_with_their_path(value: Any, message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         encode(value, [])
 
@@ -114,6 +114,6 @@ def test_what_cannot_be_stored_is_refused_with_its_place(value: Any, message: st
 @pytest.mark.parametrize(
     "data", [{"$array": 1}, {"$array": -1}, {"$array": True}, {"$float": "1"}, {"$what": 0}, {"$int": 5}]
 )
-def test_data_that_encode_never_makes_is_refused(data: Any) -> None:
+def test_decode_refuses_data_that_encode_never_produces(data: Any) -> None:
     with pytest.raises(ValueError, match=r"\$"):
         decode(data, [np.zeros(1)])

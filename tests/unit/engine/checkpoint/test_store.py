@@ -35,7 +35,7 @@ def damage(path: Path) -> None:
         file.write(b"X")
 
 
-def test_a_store_that_does_not_exist_yet_is_empty_and_is_not_made_by_looking(tmp_path: Path) -> None:
+def test_reading_a_store_that_does_not_exist_finds_nothing_and_does_not_create_it(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "checkpoints")
     assert store.paths() == []
     assert store.newest_valid() is None
@@ -61,7 +61,7 @@ def test_a_new_best_releases_the_old_one(tmp_path: Path) -> None:
     assert names(store) == ["iteration_000030", "iteration_000040"]
 
 
-def test_of_equals_the_newer_is_the_best(tmp_path: Path) -> None:
+def test_of_equally_good_checkpoints_the_newer_is_the_best(tmp_path: Path) -> None:
     assert filled(tmp_path, {10: 5.0, 20: 5.0}).best() == tmp_path / "iteration_000020"
 
 
@@ -71,7 +71,7 @@ def test_a_missing_or_infinite_metric_is_never_the_best(tmp_path: Path) -> None:
     assert store.best("no_such_metric") is None
 
 
-def test_any_metric_of_the_results_can_be_asked_for(tmp_path: Path) -> None:
+def test_the_best_checkpoint_can_be_chosen_by_any_metric(tmp_path: Path) -> None:
     assert filled(tmp_path, {10: 5.0, 20: 4.0}).best("iteration") == tmp_path / "iteration_000020"
 
 
@@ -81,7 +81,7 @@ def test_names_sort_by_number_beyond_six_digits(tmp_path: Path) -> None:
     assert store.newest_valid() == tmp_path / "iteration_1000000"
 
 
-def test_the_newest_valid_is_found_by_looking_and_the_skipped_are_reported(tmp_path: Path) -> None:
+def test_scan_finds_the_newest_valid_checkpoint_and_reports_skipped_ones(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None, 20: None, 30: None})
     damage(tmp_path / "iteration_000030")
     (tmp_path / "iteration_000020" / "manifest.json").unlink()
@@ -93,7 +93,7 @@ def test_the_newest_valid_is_found_by_looking_and_the_skipped_are_reported(tmp_p
     assert store.newest_valid() == tmp_path / "iteration_000010"
 
 
-def test_the_newest_is_read_with_what_was_skipped(tmp_path: Path) -> None:
+def test_read_newest_skips_damaged_checkpoints_and_reports_them(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None, 20: None})
     damage(tmp_path / "iteration_000020")
     found = store.read_newest()
@@ -104,7 +104,7 @@ def test_the_newest_is_read_with_what_was_skipped(tmp_path: Path) -> None:
     assert len(skipped) == 1
 
 
-def test_checkpoints_of_which_none_is_whole_are_an_error_that_names_each(tmp_path: Path, wording) -> None:
+def test_if_all_checkpoints_are_damaged_the_error_names_each(tmp_path: Path, wording) -> None:
     store = filled(tmp_path, {10: None, 20: None})
     for path in store.paths():
         damage(path)
@@ -114,7 +114,7 @@ def test_checkpoints_of_which_none_is_whole_are_an_error_that_names_each(tmp_pat
     assert str(caught.value).splitlines()[1:] == wording("/iteration_000020", "state.json", "manifest.json")
 
 
-def test_a_damaged_checkpoint_does_not_count_as_one_of_those_to_keep(tmp_path: Path) -> None:
+def test_damaged_checkpoints_do_not_count_toward_keep(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None, 20: None, 30: None}, keep=2)
     damage(tmp_path / "iteration_000030")
     assert store.newest_valid() == tmp_path / "iteration_000020"
@@ -122,7 +122,7 @@ def test_a_damaged_checkpoint_does_not_count_as_one_of_those_to_keep(tmp_path: P
     assert names(store) == ["iteration_000020", "iteration_000040"]
 
 
-def test_saving_an_earlier_iteration_gives_up_the_later_ones(tmp_path: Path) -> None:
+def test_saving_an_earlier_iteration_removes_the_later_ones(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: 1.0, 20: 9.0, 30: 5.0})
     damage(tmp_path / "iteration_000030")
     store.commit(store.stage(11, content(11), {METRIC: 2.0}))
@@ -139,7 +139,7 @@ def test_a_damaged_checkpoint_of_the_same_iteration_is_replaced(tmp_path: Path) 
     assert store.best() == tmp_path / "iteration_000010"
 
 
-def test_leftovers_of_interrupted_writes_are_removed_by_the_next_save_and_by_nothing_else(tmp_path: Path) -> None:
+def test_leftovers_of_interrupted_writes_are_removed_only_by_the_next_save(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None})
     leftover = tmp_path / ".iteration_000020.0123abcd.partial"
     leftover.mkdir()
@@ -161,14 +161,14 @@ def test_a_save_that_fails_removes_nothing(tmp_path: Path, wording) -> None:
     assert names(store) == ["iteration_000010"]
 
 
-def test_the_result_stands_in_the_manifest(tmp_path: Path) -> None:
+def test_the_result_is_stored_in_the_manifest(tmp_path: Path) -> None:
     result: dict[str, Any] = {"iteration": 10, METRIC: 4.5, "time_total_s": 1.0, "info/x": None}
     store = CheckpointStore(tmp_path)
     path = store.commit(store.stage(10, content(10), result))
     assert read_checkpoint(path).manifest == {"iteration": 10, "result": result}
 
 
-def test_keeping_none_is_a_mistake_of_the_caller(tmp_path: Path, wording) -> None:
+def test_keep_0_raises_a_value_error(tmp_path: Path, wording) -> None:
     with wording.raised(ValueError):
         CheckpointStore(tmp_path, keep=0)
 
@@ -182,7 +182,7 @@ def test_a_checkpoint_can_be_verified_by_its_path(tmp_path: Path) -> None:
         verify_checkpoint(path)
 
 
-def test_a_checkpoint_that_is_removed_while_it_is_written_is_one_message(tmp_path: Path) -> None:
+def test_removing_a_checkpoint_while_it_is_written_raises_one_clear_error(tmp_path: Path) -> None:
     store = filled(tmp_path / "checkpoints", {10: None})
     staged = store.stage(20, content(20), {})
     shutil.rmtree(tmp_path / "checkpoints")
@@ -190,7 +190,7 @@ def test_a_checkpoint_that_is_removed_while_it_is_written_is_one_message(tmp_pat
         store.commit(staged)
 
 
-def test_checkpoints_that_somebody_else_removes_are_not_missed_by_the_next(
+def test_a_save_tolerates_old_checkpoints_being_removed_by_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = filled(tmp_path, {10: None}, keep=1)

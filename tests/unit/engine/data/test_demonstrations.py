@@ -52,7 +52,7 @@ def test_a_relative_path_is_found_beside_the_spec(tmp_path: Path, monkeypatch: p
     assert load_demonstrations("shown.npz").num_steps == 3
 
 
-def test_a_fragment_is_what_a_worker_would_have_collected() -> None:
+def test_the_fragment_matches_what_a_worker_would_collect() -> None:
     fragment = two_episodes().fragment(like())
     assert fragment["valid"].ravel().tolist() == [True, True, False, True, False]
     assert fragment["episode_starts"].ravel().tolist() == [True, False, False, True, False]
@@ -69,7 +69,7 @@ def test_actions_are_counted_from_the_first_one() -> None:
     assert counted.fragment(like())["actions"].ravel().tolist() == [3, 1, 1, 2, 2]
 
 
-def test_observations_of_another_form_are_refused(wording) -> None:
+def test_observations_of_another_shape_are_refused(wording) -> None:
     with wording.raised(UsageError, "place/x"):
         two_episodes().fragment(like((3,)))
 
@@ -85,7 +85,7 @@ def test_observations_of_another_form_are_refused(wording) -> None:
         {"about": np.array('{"format": 1}'), **two_episodes().columns, "rewards": np.array([0, 1, 2, np.inf, 4])},
     ],
 )
-def test_another_file_is_refused(tmp_path: Path, columns: dict[str, Any], wording) -> None:
+def test_files_that_are_not_valid_demonstrations_are_refused(tmp_path: Path, columns: dict[str, Any], wording) -> None:
     np.savez(tmp_path / "other.npz", **columns)
     with wording.raised(UsageError):
         load_demonstrations(str(tmp_path / "other.npz"))

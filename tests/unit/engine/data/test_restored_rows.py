@@ -19,7 +19,7 @@ def rows_of_zeros(length: int, slots: int = 2, width: int = 3) -> dict[str, Any]
     }
 
 
-def test_rows_of_any_length_along_the_free_axis_are_taken() -> None:
+def test_restored_rows_may_have_any_length_along_the_free_axis() -> None:
     restored = RestoredRows()
     restored.load([rows_of_zeros(5), rows_of_zeros(1)])
     restored.compare(rows_of_zeros(3))
@@ -41,14 +41,14 @@ def test_rows_of_any_length_along_the_free_axis_are_taken() -> None:
     ],
     ids=["width", "slots", "more", "less", "dtype", "text", "nothing"],
 )
-def test_rows_of_another_kind_are_refused_once_others_arrive(held: dict[str, Any], said: str) -> None:
+def test_restored_rows_that_do_not_match_the_first_collected_rows_are_refused(held: dict[str, Any], said: str) -> None:
     restored = RestoredRows()
     restored.load([rows_of_zeros(2), held])
     with pytest.raises(CheckpointError, match=said):
         restored.compare(rows_of_zeros(3))
 
 
-def test_what_was_collected_here_is_not_compared() -> None:
+def test_rows_are_compared_only_once() -> None:
     restored = RestoredRows()
     restored.load([rows_of_zeros(2)])
     restored.compare(rows_of_zeros(3))

@@ -32,7 +32,7 @@ def test_longer_rows_are_consecutive_steps_of_one_column():
     assert rows["obs"]["a"].tolist() == rows["actions"].tolist()
 
 
-def test_fragments_stand_side_by_side():
+def test_fragments_are_concatenated_side_by_side():
     both = concatenated([fragment_of_cells(), fragment_of_cells(first=100)])
     assert both["actions"][0].tolist() == [0, 1, 100, 101]
     assert both["obs"]["a"].shape == (5, 4)

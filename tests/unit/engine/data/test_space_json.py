@@ -71,7 +71,7 @@ def test_a_space_comes_back_exactly(space: Any) -> None:
             np.testing.assert_array_equal(part.bounded_above, restored.bounded_above)
 
 
-def test_a_space_written_by_hand_may_leave_out_dtypes_and_starts() -> None:
+def test_dtypes_and_starts_are_optional_in_handwritten_spaces() -> None:
     parts = {
         "at": {"type": "Box", "shape": [2], "low": -1, "high": "inf"},
         "gears": {"type": "Tuple", "spaces": [{"type": "Discrete", "n": 3}, {"type": "MultiDiscrete", "nvec": [2, 3]}]},
@@ -80,7 +80,7 @@ def test_a_space_written_by_hand_may_leave_out_dtypes_and_starts() -> None:
     assert space_from_json({"type": "Dict", "spaces": parts}) == expected
 
 
-def test_a_space_of_another_kind_has_no_form(wording) -> None:
+def test_unsupported_kinds_of_spaces_are_refused(wording) -> None:
     with wording.raised(ValueError):
         space_to_json(Tuple([Graph(Box(0, 1, (1,)), None)]))
 
@@ -104,6 +104,6 @@ def test_a_space_of_another_kind_has_no_form(wording) -> None:
         ({"type": "Tuple", "spaces": [{"type": "Tuple", "spaces": [3]}]}, "3 is not a space"),
     ],
 )
-def test_what_is_no_space_is_refused_with_the_reason(data: Any, message: str) -> None:
+def test_invalid_spaces_are_refused_with_the_reason(data: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         space_from_json(data)

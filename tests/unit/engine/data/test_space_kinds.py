@@ -74,7 +74,7 @@ SMALL = {
 }
 
 
-def test_a_kind_of_observation_space_is_one_entry_of_the_table(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_one_table_entry_adds_a_kind_of_observation_space(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     algorithm = PPO(PPO.Config.parse({**SMALL, "model": {"hiddens": [8]}}))
     with wording.raised(EnvironmentUnusable):
         Training(SPELLING, algorithm).step()
@@ -84,7 +84,7 @@ def test_a_kind_of_observation_space_is_one_entry_of_the_table(monkeypatch: pyte
         assert training.act({"word": "ba", "length": np.zeros(1, np.float32)}) in (0, 1)
 
 
-def test_an_element_of_another_kind_is_told_from_one_of_the_entry_s(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_elements_are_checked_and_batched_by_the_entry_of_their_kind(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     space = Tuple([WORDS, Discrete(3)])
     assert mismatch(space, ("ab", 2)) is None
@@ -94,7 +94,9 @@ def test_an_element_of_another_kind_is_told_from_one_of_the_entry_s(monkeypatch:
     np.testing.assert_array_equal(numbers, [2, 0])
 
 
-def test_an_entry_says_how_its_numbers_enter_a_network(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_an_entry_defines_how_its_elements_are_encoded_for_the_network(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     leaf = observation_leaves(WORDS, {}, normalize=False)
     assert leaf.describe() == wording()
@@ -110,15 +112,11 @@ def test_an_entry_says_how_its_numbers_enter_a_network(monkeypatch: pytest.Monke
     ],
     ids=str,
 )
-def test_choices_are_counted_from_their_least_value(
-    space: Any, sizes: tuple[int, ...], starts: tuple[int, ...]
-) -> None:
+def test_choice_ranges_give_sizes_and_start_values(space: Any, sizes: tuple[int, ...], starts: tuple[int, ...]) -> None:
     assert choice_ranges(space) == (sizes, starts)
 
 
-def test_an_encoder_of_one_s_own_is_given_what_the_entry_makes_of_an_element(
-    monkeypatch: pytest.MonkeyPatch, wording
-) -> None:
+def test_a_custom_encoder_receives_the_arrays_that_the_entry_produces(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     leaves = observation_leaves(Dict(word=WORDS), {}, normalize=False, encoders={"word": f"{__name__}:Lengths"})
     assert leaves["word"].describe() == wording(__name__)
@@ -128,7 +126,7 @@ def test_an_encoder_of_one_s_own_is_given_what_the_entry_makes_of_an_element(
 @pytest.mark.parametrize(
     "space", [Discrete(4, start=2), MultiDiscrete([[2, 3]], start=[[1, -1]]), MultiBinary(3)], ids=str
 )
-def test_values_next_to_the_bounds_of_whole_numbers_are_outside(space: Any) -> None:
+def test_integers_just_beyond_the_bounds_are_outside_the_space(space: Any) -> None:
     kind = KINDS[type(space)]
     shape, _ = kind.form(space)
     low, high = kind.bounds(space)

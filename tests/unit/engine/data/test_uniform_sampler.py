@@ -47,13 +47,13 @@ def test_numbers_are_spread_evenly_between_their_bounds_and_each_whole_number_ha
     np.testing.assert_array_equal(UniformSampler(Discrete(2, start=7))(draws), [7, 7, 8, 8])
 
 
-def test_numbers_lie_beyond_their_one_bound_by_an_exponential_variable_and_are_logistic_without_bounds() -> None:
+def test_one_sided_bounds_give_exponential_and_no_bounds_logistic_samples() -> None:
     space = Box(np.array([2, -np.inf, -np.inf], np.float32), np.array([np.inf, 1, np.inf], np.float32))
     draws = np.array([[1 - math.exp(-3), 1 - math.exp(-2), 1 / (1 + math.exp(-1.5))]])
     np.testing.assert_allclose(UniformSampler(space)(draws), [[5, -1, 1.5]], rtol=1e-6)
 
 
-def test_a_mask_is_about_the_choices_alone_and_forbids_each_its_own() -> None:
+def test_a_mask_restricts_each_discrete_choice_separately_and_nothing_else() -> None:
     space = Tuple([MultiBinary(1), Discrete(3), MultiDiscrete([2, 2])])
     mask = np.array([[0, 1, 1, 1, 0, 0, 1]] * 2, np.int8)
     bits, choice, choices = UniformSampler(space)(np.array([[0.0] * 4, [MOST] * 4]), mask)
@@ -68,7 +68,7 @@ def test_the_largest_draw_is_the_last_choice(number: int) -> None:
 
 
 @pytest.mark.parametrize("is_masked", [False, True])
-def test_all_that_explores_at_random_makes_the_same_choices_of_the_same_draws(is_masked: bool) -> None:
+def test_all_random_explorations_choose_the_same_actions_from_the_same_draws(is_masked: bool) -> None:
     generator, actions = np.random.default_rng(0), DiscreteActions(Discrete(5))
     draws = generator.random((40, 1), np.float32)
     mask = np.maximum(generator.integers(0, 2, (40, 5)), np.eye(5, dtype=int)[2]) if is_masked else None

@@ -85,7 +85,7 @@ def test_a_whole_set_is_ok(tmp_path: Path) -> None:
         ("agent", 6, 1, "episode 4, row 6: 'agent' is not a valid index"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_file_episode_and_row(
+def test_errors_are_reported_with_file_episode_and_row(
     tmp_path: Path, name: str, row: int, value: Any, told: str
 ) -> None:
     altered(write(tmp_path / "set"), name, row, value)
@@ -116,7 +116,7 @@ def test_an_altered_a_missing_and_a_foreign_file_are_named(tmp_path: Path, wordi
     assert len(findings) == 4  # the third file is whole
 
 
-def test_the_same_episode_twice_is_a_duplicate(tmp_path: Path, wording) -> None:
+def test_duplicate_episodes_are_reported(tmp_path: Path, wording) -> None:
     folder = write(tmp_path / "set")
     merged = tmp_path / "merged"
     assert dataset("merge", folder, folder, "-o", merged).exit_code == 0
@@ -136,7 +136,7 @@ def test_unusual_rewards_and_cut_episodes_are_notes(tmp_path: Path, wording) -> 
     assert done.output == wording("03")
 
 
-def test_sets_are_split_and_drawn_from_by_episodes(tmp_path: Path, wording) -> None:
+def test_sets_are_split_and_sampled_by_whole_episodes(tmp_path: Path, wording) -> None:
     folder = write(tmp_path / "set", episodes=10)
     first, second, few = (tmp_path / name for name in ("first", "second", "few"))
     assert dataset("split", folder, "-o", first, second, "--share", 0.7).exit_code == 0
@@ -156,7 +156,7 @@ def test_sets_are_split_and_drawn_from_by_episodes(tmp_path: Path, wording) -> N
     assert done.output == wording("10", "11")
 
 
-def test_lengths_that_are_not_those_of_the_rows_are_found(tmp_path: Path, wording) -> None:
+def test_episode_lengths_that_contradict_the_rows_are_reported(tmp_path: Path, wording) -> None:
     manifest = DataSet(write(tmp_path / "set")).manifest
     wrong = replace(manifest.files[1], lengths=np.array([3, 5, 4]))
     replace(manifest, files=(manifest.files[0], wrong)).save(tmp_path / "set")

@@ -132,7 +132,7 @@ def test_the_log_of_a_simulator_becomes_a_set(tmp_path: Path, wording) -> None:
     assert batch["pump"].tolist() == [7, 7, 7, 0, 8, 8, 0]
 
 
-def test_final_observations_are_the_next_ones_where_the_log_has_them(tmp_path: Path) -> None:
+def test_final_observations_come_from_next_obs_if_the_log_has_it(tmp_path: Path) -> None:
     names = ["obs", "actions", "rewards", "after", "truncateds"]
     rows = [[0.5, 1, 1.0, 1.5, False], [1.5, 0, 1.0, 2.5, True], [0.0, 2, 1.0, 9.0, True]]
     log = written_csv(tmp_path / "log.csv", names, rows)
@@ -144,7 +144,7 @@ def test_final_observations_are_the_next_ones_where_the_log_has_them(tmp_path: P
     assert batch["truncateds"].tolist() == [False, True, False, True, False]
 
 
-def test_a_parquet_file_of_another_program_is_a_table_with_lists(tmp_path: Path) -> None:
+def test_a_parquet_file_with_list_columns_becomes_a_set(tmp_path: Path) -> None:
     columns = {
         "obs": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]],
         "actions": [[0, 1], [2, 0], [1, 1]],
@@ -177,7 +177,7 @@ def test_a_column_that_is_missing_is_named(
     assert told in done.output
 
 
-def test_numbers_that_are_not_finite_are_told_at_once(tmp_path: Path, wording) -> None:
+def test_non_finite_numbers_are_reported_during_conversion(tmp_path: Path, wording) -> None:
     rows = [[0.0, 1.0, 1.0, False], ["nan", 1.0, 1.0, False], [1.0, 1.0, 1.0, True]]
     log = written_csv(tmp_path / "log.csv", ["obs", "actions", "rewards", "terminateds"], rows)
     done = convert(log, tmp_path / "set")
@@ -232,7 +232,7 @@ def test_sample_batches_of_rllib_become_a_set(tmp_path: Path) -> None:
     assert batch["logp"][:2].tolist() == pytest.approx([-0.5, -0.6])
 
 
-def test_packed_columns_of_rllib_are_refused_with_the_lines_that_unpack_them(tmp_path: Path) -> None:
+def test_packed_rllib_columns_are_refused_with_instructions_to_unpack_them(tmp_path: Path) -> None:
     path = tmp_path / "output.json"
     path.write_text(rllib_line() + rllib_line(obs="BCJNGGRApQAAAA=="))
     done = convert(path, tmp_path / "set")
@@ -254,7 +254,7 @@ def test_packed_columns_of_rllib_are_refused_with_the_lines_that_unpack_them(tmp
         ("[", "line 1 is not an RLlib sample batch"),
     ],
 )
-def test_json_that_is_none_of_rllib_is_refused(tmp_path: Path, line: str, told: str) -> None:
+def test_json_that_is_not_an_rllib_sample_batch_is_refused(tmp_path: Path, line: str, told: str) -> None:
     (tmp_path / "output.json").write_text(line)
     done = convert(tmp_path / "output.json", tmp_path / "set")
     assert done.exit_code == 2
@@ -305,7 +305,7 @@ def test_minari_s_arrow_layout_is_read(tmp_path: Path) -> None:
     assert found.action_space == Box(np.array([-np.inf, 0], np.float32), np.array([np.inf, 1], np.float32))
 
 
-def test_a_format_that_is_not_known_is_refused_with_those_that_are(tmp_path: Path, wording) -> None:
+def test_an_unknown_format_is_refused_with_a_list_of_known_ones(tmp_path: Path, wording) -> None:
     own = write(tmp_path / "set", nested=False)
     done = convert(own.folder, tmp_path / "set.xlsx")
     assert done.exit_code == 2
@@ -324,7 +324,7 @@ def test_the_folder_that_a_conversion_is_written_to_is_made(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
-def test_a_set_without_steps_is_no_file(tmp_path: Path, suffix: str, wording) -> None:
+def test_an_empty_set_is_not_converted_to_a_file(tmp_path: Path, suffix: str, wording) -> None:
     SetWriter(tmp_path / "set", Box(0, 1, (1,)), Discrete(2)).close()
     done = convert(tmp_path / "set", tmp_path / f"set{suffix}")
     assert done.exit_code == 2

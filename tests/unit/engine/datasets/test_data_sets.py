@@ -115,7 +115,7 @@ def test_slots_in_parallel_write_whole_episodes_in_the_order_of_their_ends(tmp_p
     assert_same(rows["obs"]["place"][10:], first["obs"]["place"][3:])  # cut, with the observation after its last step
 
 
-def test_an_episode_that_was_not_restored_stays_as_a_cut_one(tmp_path: Path) -> None:
+def test_an_episode_not_restored_after_a_resume_is_stored_as_cut(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     lost, own = running_episode(rng, 3), running_episode(rng, 2)
     with writer(tmp_path / "set") as written:
@@ -126,7 +126,7 @@ def test_an_episode_that_was_not_restored_stays_as_a_cut_one(tmp_path: Path) -> 
     assert_same(found.rows(np.array([3]))["obs"]["place"][0], lost["obs"]["place"][3])
 
 
-def test_an_episode_without_an_end_is_cut_into_parts_of_a_file(tmp_path: Path) -> None:
+def test_an_endless_episode_is_cut_at_the_maximum_file_size(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     with writer(tmp_path / "set", rows_per_file=10) as written:
         for _ in range(7):
@@ -136,7 +136,7 @@ def test_an_episode_without_an_end_is_cut_into_parts_of_a_file(tmp_path: Path) -
     assert [entry.rows for entry in found.manifest.files] == [11, 11, 11, 6]
 
 
-def test_a_resume_cuts_what_is_newer_and_writes_it_again_with_equal_bytes(tmp_path: Path) -> None:
+def test_a_resume_discards_newer_files_and_rewrites_them_byte_for_byte(tmp_path: Path) -> None:
     def play(written: SetWriter, begin: int, end: int) -> None:
         for step in range(begin, end):
             for slot in range(3):
@@ -249,7 +249,7 @@ def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
     assert columns["rewards"][rows // 2] == 0
 
 
-def test_lengths_of_episodes_are_in_the_manifest_and_wrong_ones_are_refused(tmp_path: Path, wording) -> None:
+def test_episode_lengths_are_stored_in_the_manifest_and_invalid_ones_refused(tmp_path: Path, wording) -> None:
     rng = np.random.default_rng(6)
     with writer(tmp_path / "set", episodes_per_file=2) as written:
         for steps in (3, 1, 5):
@@ -282,7 +282,7 @@ def test_rows_are_gathered_over_files_in_the_order_asked_for(tmp_path: Path) -> 
         found.rows(np.array([found.num_rows]))
 
 
-def test_moments_over_all_files_are_those_of_the_rows(tmp_path: Path) -> None:
+def test_moments_across_files_match_the_moments_of_all_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     with writer(tmp_path / "set", episodes_per_file=2) as written:
         for _ in range(5):
@@ -310,7 +310,7 @@ def test_an_empty_set_has_no_rows(tmp_path: Path) -> None:
     assert found.rows(np.zeros(0, np.int64))["obs"]["place"].shape == (0, 3)
 
 
-def test_sizes_are_checked_at_the_opening(tmp_path: Path, wording) -> None:
+def test_file_sizes_are_checked_when_a_set_is_opened(tmp_path: Path, wording) -> None:
     with writer(tmp_path / "set") as written:
         written.add_episode(episode(np.random.default_rng(9), 3))
     path = tmp_path / "set" / "000000.arrow"
@@ -349,7 +349,7 @@ def test_a_file_with_other_columns_than_the_manifest_is_refused(tmp_path: Path, 
         ({"files": [{"name": "000000.arrow", "sha256": 64 * "0", "rows": 2, "steps": 2, "bytes": 9}]}, "2 steps in 2"),
     ],
 )
-def test_a_manifest_that_is_none_is_refused(tmp_path: Path, change: dict[str, Any], message: str, wording) -> None:
+def test_invalid_manifests_are_refused(tmp_path: Path, change: dict[str, Any], message: str, wording) -> None:
     with writer(tmp_path / "set"):
         pass
     path = tmp_path / "set" / "manifest.json"
@@ -371,7 +371,7 @@ def test_rows_that_do_not_fit_are_refused_with_the_column(tmp_path: Path, wordin
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_slots_of_a_fragment_give_the_bytes_that_each_slot_alone_gives(tmp_path: Path, seed: int) -> None:
+def test_writing_slots_together_gives_the_same_bytes_as_writing_them_one_by_one(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     limits = {"episodes_per_file": 4, "rows_per_file": 12}
     at_once, alone = writer(tmp_path / "at once", **limits), writer(tmp_path / "alone", **limits)
@@ -390,7 +390,7 @@ def test_slots_of_a_fragment_give_the_bytes_that_each_slot_alone_gives(tmp_path:
     assert found == expected
 
 
-def test_a_running_episode_does_not_keep_the_rows_of_those_that_are_in_files(tmp_path: Path) -> None:
+def test_a_running_episode_does_not_keep_rows_of_stored_episodes_in_memory(tmp_path: Path) -> None:
     space, steps = Box(0, 255, (2000,), np.uint8), 10
     obs, numbers, flags = np.ones((steps + 1, 8, 2000), np.uint8), np.zeros((steps, 8)), np.zeros((steps, 8), np.bool_)
     valid = np.ones((steps, 8), np.bool_)

@@ -112,7 +112,7 @@ def test_a_broken_copy_is_never_used(tmp_path: Path, cache: Path) -> None:
     assert copies(cache) == ["000000.arrow"]
 
 
-def test_a_copy_that_was_altered_or_that_others_may_write_to_is_fetched_again(tmp_path: Path, cache: Path) -> None:
+def test_altered_or_world_writable_copies_are_fetched_again(tmp_path: Path, cache: Path) -> None:
     uri = written(tmp_path / "set", files=2)
     expected = read(uri).rows(np.arange(9))["obs"]
     (copy,) = cache.glob("*/000000.arrow")
@@ -138,7 +138,7 @@ def test_a_cache_that_other_users_may_write_to_is_refused(tmp_path: Path, cache:
         read(uri)
 
 
-def test_who_finds_a_copy_under_way_waits_for_it_and_uses_it(tmp_path: Path, cache: Path) -> None:
+def test_a_reader_waits_for_a_copy_in_progress_and_uses_it(tmp_path: Path, cache: Path) -> None:
     uri = written(tmp_path / "set")
     found = data_at(uri)
     assert found is not None
@@ -152,7 +152,7 @@ def test_who_finds_a_copy_under_way_waits_for_it_and_uses_it(tmp_path: Path, cac
     assert rows[0]["obs"][0, 0] == 3
 
 
-def test_the_sets_opened_longest_ago_make_room_and_sets_in_use_stay(
+def test_least_recently_opened_sets_are_evicted_and_sets_in_use_kept(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uris = [written(tmp_path / name, first=1000 * number) for number, name in enumerate("abcd")]
@@ -183,7 +183,7 @@ def test_a_set_larger_than_the_cache_is_drawn_from_in_blocks_that_fit_into_it(
     assert drawn == set(steps.tolist())
 
 
-def test_each_item_is_drawn_equally_often_by_a_window_whatever_the_sizes_of_its_blocks(tmp_path: Path) -> None:
+def test_a_shuffle_window_draws_all_items_equally_often_despite_unequal_blocks(tmp_path: Path) -> None:
     written(tmp_path / "set", files=6)
     data = DataSet(tmp_path / "set")
     window, rng, drawn = ShuffleWindow(data, Steps), np.random.default_rng(0), np.zeros(data.num_rows)
@@ -196,7 +196,9 @@ def test_each_item_is_drawn_equally_often_by_a_window_whatever_the_sizes_of_its_
     assert abs(steps - expected).max() < 4.5 * expected**0.5
 
 
-def test_what_other_windows_have_left_makes_room(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_left_by_earlier_windows_are_evicted(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uri = written(tmp_path / "set", files=7)
     limit(monkeypatch, bound := size_of(uri) * 0.55)
     for seed in range(3):
@@ -218,7 +220,7 @@ def test_a_pass_over_a_set_larger_than_the_cache_keeps_no_copies(
     assert copies(cache) == []
 
 
-def test_commands_about_sets_take_one_in_a_storage(tmp_path: Path, wording) -> None:
+def test_dataset_commands_accept_remote_sets(tmp_path: Path, wording) -> None:
     uri = written(tmp_path / "set", files=3)
     done = rlrun("dataset", "info", uri, "--json")
     assert (json.loads(done.stdout)["path"], json.loads(done.stdout)["episodes"]) == (uri, 3)
@@ -231,7 +233,7 @@ def test_commands_about_sets_take_one_in_a_storage(tmp_path: Path, wording) -> N
     assert done.stderr == wording(uri, "manifest.json")
 
 
-def test_the_check_of_a_set_in_a_storage_names_what_was_altered_there_since_it_was_copied(
+def test_checking_a_remote_set_reports_changes_in_the_storage_despite_cached_copies(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     uri = written(tmp_path / "set", files=4)
@@ -253,7 +255,7 @@ def test_the_check_of_a_set_in_a_storage_names_what_was_altered_there_since_it_w
     assert (done.exit_code, wording("notes.txt") in done.stdout.splitlines()) == (5, True)
 
 
-def test_places_without_a_set_are_told(tmp_path: Path, wording) -> None:
+def test_locations_without_a_set_are_refused(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError):
         opened(InputConfig(path=f"file://{tmp_path}/nothing"))
     with pytest.raises(UsageError, match="storage sea://bucket/set: "):
@@ -263,7 +265,9 @@ def test_places_without_a_set_are_told(tmp_path: Path, wording) -> None:
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1", "nan", "inf"])
-def test_a_limit_that_is_no_positive_number_is_refused(text: str, monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_cache_limit_that_is_not_a_positive_number_is_refused(
+    text: str, monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setenv(LIMIT_VARIABLE, text)
     with wording.raised(UsageError, text, "RLRUN_CACHE_GB"):
         limit_bytes()

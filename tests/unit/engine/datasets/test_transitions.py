@@ -40,7 +40,7 @@ def written(folder: Path, episodes: Sequence[tuple[int, Ending]], rows_per_file:
     return DataSet(folder)
 
 
-def test_a_steps_next_observation_is_of_its_own_episode(tmp_path: Path) -> None:
+def test_next_observations_belong_to_the_same_episode(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(2, "terminated"), (1, "truncated"), (3, "cut")])
     found = Transitions(data, gamma=0.5).gather(np.arange(6))
     assert found["obs"][:, 0, 0].tolist() == [0, 1, 100, 200, 201, 202]
@@ -49,7 +49,7 @@ def test_a_steps_next_observation_is_of_its_own_episode(tmp_path: Path) -> None:
     assert found["actions"][:, 0].tolist() == [0, 1, 0, 0, 1, 2]
 
 
-def test_next_actions_are_those_of_the_next_observations_and_none_follows_an_episode(tmp_path: Path) -> None:
+def test_next_actions_belong_to_the_next_observations_and_are_invalid_at_episode_ends(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(3, "terminated"), (2, "truncated")])
     found = Transitions(data, gamma=0.5, further=("next_actions", "returns")).gather(np.arange(5))
     assert found["next_valid"][:, 0].tolist() == [True, True, False, True, False]
@@ -58,7 +58,7 @@ def test_next_actions_are_those_of_the_next_observations_and_none_follows_an_epi
 
 
 @pytest.mark.parametrize("ending", ["truncated", "cut"])
-def test_returns_of_negative_rewards_that_went_on_are_warned_of_with_the_name_of_the_set(
+def test_returns_of_unterminated_episodes_with_negative_rewards_cause_a_warning(
     tmp_path: Path, ending: Ending, wording
 ) -> None:
     data = written(tmp_path / "costly", [(3, "terminated"), (2, ending)], sign=-1)
@@ -66,7 +66,7 @@ def test_returns_of_negative_rewards_that_went_on_are_warned_of_with_the_name_of
         Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
 
 
-def test_returns_are_not_warned_of_where_rewards_are_positive_or_episodes_terminate(tmp_path: Path) -> None:
+def test_no_warning_about_returns_if_rewards_are_positive_or_episodes_terminate(tmp_path: Path) -> None:
     ended = written(tmp_path / "ended", [(3, "terminated"), (2, "both")], sign=-1)
     positive = written(tmp_path / "positive", [(3, "truncated"), (2, "cut")])
     for data in (ended, positive):  # a warning is an error in tests
@@ -103,7 +103,7 @@ def test_rewards_are_scaled_and_clipped_before_they_are_summed(tmp_path: Path) -
     rows_per_file=st.integers(1, 9),
     ending=st.sampled_from(["terminated", "truncated", "both", "cut"]),
 )
-def test_n_step_transitions_are_those_of_a_loop_over_episodes(
+def test_n_step_transitions_match_a_loop_over_episodes(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], n_step: int, rows_per_file: int, ending: Ending
 ) -> None:
     data = written(tmp_path_factory.mktemp("data") / "set", [(n, ending) for n in lengths], max(rows_per_file, 8))

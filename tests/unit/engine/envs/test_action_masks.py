@@ -63,7 +63,7 @@ def forgetful(num_envs: int = 3, **kwargs: Any) -> Any:
     return make_vector_env(config, num_envs, EpisodeSeeds(7, worker_index=2))
 
 
-def test_what_the_method_action_masks_allows_stands_beside_the_observation() -> None:
+def test_the_result_of_action_masks_is_added_to_the_observation() -> None:
     world = make_env(MATCH)
     assert isinstance(world, ActionMaskObservation)
     assert world.observation_space == Dict({"observation": Discrete(6), "action_mask": MultiBinary(6)})
@@ -78,7 +78,7 @@ def test_what_the_method_action_masks_allows_stands_beside_the_observation() -> 
         assert reward == 1.0
 
 
-def test_the_method_is_found_behind_wrappers_and_its_mask_stands_outside_of_them() -> None:
+def test_action_masks_is_found_through_wrappers_and_added_outermost() -> None:
     wrapper = {"id": "TransformReward", "kwargs": {"func": abs}}
     world = make_env(EnvConfig.model_validate({**MATCH.to_data(), "wrappers": [wrapper]}))
     assert isinstance(world, ActionMaskObservation)
@@ -86,7 +86,7 @@ def test_the_method_is_found_behind_wrappers_and_its_mask_stands_outside_of_them
     assert world.reset(seed=0)[0]["action_mask"].sum() == 2
 
 
-def test_envs_that_show_a_mask_or_offer_none_stay_as_they_are() -> None:
+def test_envs_that_already_show_a_mask_or_have_none_are_unchanged() -> None:
     for env in (MaskedGrid(), ConstantReward()):
         assert with_action_masks(env) is env
     plain = make_vector_env(EnvConfig(id="rlrun.toys:ConstantReward"), 2, EpisodeSeeds(0, 0))
@@ -94,12 +94,12 @@ def test_envs_that_show_a_mask_or_offer_none_stay_as_they_are() -> None:
     assert isinstance(make_vector_env(GRID, 2, EpisodeSeeds(0, 0)), MaskedVectorEnv)
 
 
-def test_masks_of_actions_without_choices_are_refused(wording) -> None:
+def test_masks_for_actions_that_are_not_discrete_are_refused(wording) -> None:
     with wording.raised(UsageError, "MultiDiscrete"):
         make_env(EnvConfig(id=f"{__name__}:TakesNumbers"))
 
 
-def test_a_mask_that_allows_nothing_is_an_error_that_says_where(wording) -> None:
+def test_a_mask_that_allows_nothing_raises_an_error_with_its_location(wording) -> None:
     world = forgetful(from_step=2)
     world.reset()
     world.step(np.zeros(3, np.int64))
@@ -111,7 +111,7 @@ def test_a_mask_that_allows_nothing_is_an_error_that_says_where(wording) -> None
     assert str(failure.value) == wording()
 
 
-def test_a_first_observation_must_allow_something_and_so_must_every_choice() -> None:
+def test_an_error_is_raised_if_the_first_mask_or_one_choice_allows_nothing() -> None:
     with pytest.raises(EnvError, match="step 0"):
         forgetful(from_step=0).reset()
     with pytest.raises(EnvError, match="env 1"):
@@ -126,7 +126,7 @@ def test_an_episode_s_final_observation_may_allow_nothing(ends: str) -> None:
     np.testing.assert_array_equal([mask.any() for mask in masks], [True, False, True, True, False])
 
 
-def test_masked_envs_begin_and_return_to_places_like_others() -> None:
+def test_masked_envs_can_start_episodes_and_restore_places() -> None:
     world, again = (make_vector_env(GRID, 3, EpisodeSeeds(5, 0)) for _ in range(2))
     world.reset()
     observations = {key: part.copy() for key, part in world.begin([0, 2], [4, 4]).items()}

@@ -18,7 +18,7 @@ SEEDS = EpisodeSeeds(run_seed=3, worker_index=0)
 FAST = AtariSettings(frameskip=24, noop_max=5)
 
 
-def test_an_id_keeps_its_sticky_actions_and_takes_settings_on_top() -> None:
+def test_settings_can_be_added_to_an_id_and_sticky_actions_are_the_default() -> None:
     observation_space, action_space = spaces_of(
         EnvConfig(id="ALE/Pong-v5", kwargs={"img_height": 60, "stack_num": 2, "full_action_space": True})
     )
@@ -42,7 +42,7 @@ def test_wrong_settings_are_named(kwargs: dict[str, Any], said: str) -> None:
     assert said in str(raised.value)
 
 
-def test_rewards_are_the_games_own_and_a_restore_crosses_game_overs() -> None:
+def test_places_are_restored_exactly_across_game_overs() -> None:
     env = SeededAtari("breakout", 2, FAST, SEEDS)
     env.reset()
     actions = np.random.default_rng(0).integers(0, 4, (60, 2))
@@ -72,7 +72,7 @@ def test_rewards_are_not_clipped() -> None:
     env.close()
 
 
-def test_with_episodic_life_the_game_goes_on_after_a_lost_life() -> None:
+def test_with_episodic_life_a_lost_life_ends_the_episode_but_not_the_game() -> None:
     env = SeededAtari("breakout", 1, FAST.replace(episodic_life=True), SEEDS)
     env.reset()
     random = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def test_with_episodic_life_the_game_goes_on_after_a_lost_life() -> None:
     env.close()
 
 
-def test_the_single_env_draws_the_game_that_the_small_observation_shows() -> None:
+def test_the_single_env_renders_the_same_game_as_its_observations() -> None:
     config = EnvConfig(id="ALE/Breakout-v5", kwargs={"frameskip": 24, "noop_max": 5})
     drawn, plain = make_env(config, render_mode="rgb_array"), make_env(config)
     assert drawn.observation_space == spaces_of(config)[0]
@@ -120,7 +120,7 @@ def test_the_single_env_draws_the_game_that_the_small_observation_shows() -> Non
     plain.close()
 
 
-def test_actions_outside_the_games_are_refused(wording) -> None:
+def test_actions_outside_the_action_space_are_refused(wording) -> None:
     env = SeededAtari("pong", 1, FAST, SEEDS)
     env.reset()
     with wording.raised(EnvError):

@@ -20,7 +20,7 @@ def is_at_start(observations):
     return np.isclose(observations, START).all(-1).tolist()
 
 
-def test_auto_takes_the_loop_where_there_are_options():
+def test_auto_chooses_the_loop_backend_if_there_are_reset_options():
     assert (backend_of(HIGH), backend_of(EnvConfig(id="CartPole-v1"))) == ("loop", "cartpole")
 
 
@@ -44,7 +44,7 @@ def test_places_inside_episodes_are_replayed_with_the_options():
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_restored_training_goes_on_bit_for_bit(tmp_path):
+def test_a_resumed_training_matches_an_uninterrupted_one_bit_for_bit(tmp_path):
     settings = {
         "num_envs_per_worker": 2,
         "train_batch_size": 16,
@@ -62,7 +62,7 @@ def test_a_restored_training_goes_on_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
 
 
-def test_an_env_may_change_its_options():
+def test_an_env_that_modifies_its_reset_options_does_not_affect_later_episodes():
     class Greedy(gymnasium.Env):
         observation_space, action_space = gymnasium.spaces.Box(0, 9, (1,)), gymnasium.spaces.Discrete(2)
 
@@ -76,6 +76,6 @@ def test_an_env_may_change_its_options():
 
 
 @pytest.mark.parametrize("wrappers", [[], ["TimeAwareObservation"]])
-def test_a_single_env_begins_with_them_too(wrappers):
+def test_a_single_env_also_starts_with_the_reset_options(wrappers):
     env = make_env(HIGH.replace(wrappers=wrappers))
     assert env.reset(seed=3)[0][:4].tolist() == pytest.approx([0.1] * 4)

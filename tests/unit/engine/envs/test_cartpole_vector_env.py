@@ -54,7 +54,7 @@ def test_every_slot_equals_gymnasiums_single_env_over_many_episodes(kwargs: dict
     assert truncations >= 12
 
 
-def test_a_single_slot_moves_as_it_does_next_to_others() -> None:
+def test_a_slot_moves_the_same_alone_or_next_to_others() -> None:
     alone, among_others = SeededCartPole(1, 500, SEEDS), SeededCartPole(2, 500, SEEDS)
     assert alone.reset()[0].tobytes() == among_others.reset()[0].tobytes()
     for action in np.random.default_rng(2).integers(0, 2, 3000):
@@ -64,7 +64,7 @@ def test_a_single_slot_moves_as_it_does_next_to_others() -> None:
         assert [each[0] for each in outcome] == [each[0] for each in expected]
 
 
-def test_it_moves_as_gymnasiums_vector_env_does_from_the_same_state() -> None:
+def test_it_moves_like_gymnasiums_vector_env_from_the_same_state() -> None:
     ours, theirs = SeededCartPole(64, 500, SEEDS), CartPoleVectorEnv(64)
     theirs.reset(seed=0)
     theirs.state = np.array(ours.reset().T, np.float64)
@@ -75,7 +75,7 @@ def test_it_moves_as_gymnasiums_vector_env_does_from_the_same_state() -> None:
 
 
 @pytest.mark.parametrize(("env_id", "limit"), [("CartPole-v1", 500), ("CartPole-v0", 200)])
-def test_the_time_limit_is_the_ids_own_unless_the_config_has_another(env_id: str, limit: int) -> None:
+def test_the_time_limit_depends_on_the_id_unless_the_config_overrides_it(env_id: str, limit: int) -> None:
     for config, expected in (
         (EnvConfig(id=env_id), limit),
         (EnvConfig(id=env_id, max_episode_steps=17), 17),
@@ -94,7 +94,7 @@ def test_actions_other_than_left_and_right_are_refused(wording) -> None:
         env.step(np.array([1, 2]))
 
 
-def test_its_spaces_are_those_of_one_slot() -> None:
+def test_its_spaces_equal_the_single_envs_spaces() -> None:
     env, single = SeededCartPole(3, 500, SEEDS), gymnasium.make("CartPole-v1")
     assert env.observation_space == single.observation_space
     assert env.action_space == single.action_space

@@ -186,14 +186,14 @@ def test_arrays_have_the_promised_shapes_and_dtypes_and_observations_lie_in_thei
 
 
 @every
-def test_the_row_after_an_end_pays_nothing_and_carries_no_flag(case: Case) -> None:
+def test_the_row_after_an_episode_end_has_zero_reward_and_no_end_flags(case: Case) -> None:
     stretch = recorded(case)
     assert not stretch.rewards[stretch.begins].any()
     assert not stretch.ends[stretch.begins].any()
 
 
 @every
-def test_places_count_episodes_and_the_actions_since_their_reset(case: Case) -> None:
+def test_positions_count_episodes_and_the_actions_since_the_last_reset(case: Case) -> None:
     stretch = recorded(case)
     for step, begins in enumerate(stretch.begins):
         for slot in range(SLOTS):
@@ -204,7 +204,7 @@ def test_places_count_episodes_and_the_actions_since_their_reset(case: Case) -> 
 
 
 @every
-def test_the_same_seeds_and_actions_give_the_same_stretch(case: Case) -> None:
+def test_the_same_seeds_and_actions_reproduce_the_same_steps(case: Case) -> None:
     one, other = recorded(case), record(case)
     assert all(same(a, b) for a, b in zip(one.observations, other.observations, strict=True))
     np.testing.assert_array_equal(one.rewards, other.rewards)
@@ -248,7 +248,7 @@ def test_every_slot_equals_the_single_env_with_its_seeds_and_actions(case: Case)
 
 
 @every
-def test_slots_differ_and_first_episodes_number_the_first(case: Case) -> None:
+def test_each_slot_starts_with_its_own_first_episode_number_and_seed(case: Case) -> None:
     with opened(case, first_episodes=[0, 7, 40]) as env:
         env.reset()
         assert [place.episode for place in env.places()] == [0, 7, 40]
@@ -277,7 +277,7 @@ def kill_points(stretch: Recorded, random_points: int = 4) -> list[int]:
 
 
 @seeded_but_pictures
-def test_a_restored_env_goes_on_exactly_from_any_point(case: Case) -> None:
+def test_a_restored_env_continues_exactly_from_any_step(case: Case) -> None:
     stretch = recorded(case)
     for step in kill_points(stretch, case.random_points):
         with opened(case) as env:
@@ -295,7 +295,7 @@ def test_a_restored_env_goes_on_exactly_from_any_point(case: Case) -> None:
 
 
 @seeded
-def test_a_used_env_is_restored_as_exactly_as_a_new_one(case: Case) -> None:
+def test_an_env_that_was_already_stepped_is_restored_as_exactly_as_a_new_one(case: Case) -> None:
     stretch = recorded(case)
     step = kill_points(stretch)[-1]
     with opened(case) as env:
@@ -327,7 +327,7 @@ def test_a_slot_whose_observation_differs_begins_its_next_episode_and_is_reporte
 
 
 @seeded
-def test_replaying_stops_when_its_time_is_over(case: Case) -> None:
+def test_replay_stops_when_its_time_limit_is_exceeded(case: Case) -> None:
     stretch = recorded(case)
     step = next(step for step in reversed(range(len(stretch.places))) if stretch.places[step][0].length > 0)
     places, actions, hashes = saved_at(stretch, step)
@@ -365,7 +365,7 @@ def chosen_episodes(case: Case, slots: Sequence[int], seeds: Sequence[int]) -> I
 
 
 @seeded
-def test_a_chosen_episode_equals_the_one_begun_by_a_reset_with_its_seed_and_the_next_is_numbered_on(case: Case) -> None:
+def test_a_chosen_episode_equals_a_reset_with_its_seed_and_numbering_continues(case: Case) -> None:
     single = make_env(EnvConfig.parse(case.env))
     with chosen_episodes(case, [2, 0], [71, 2**31 - 1]) as (begun, stretch):
         for slot, seed in ((2, 71), (0, 2**31 - 1)):
@@ -387,7 +387,7 @@ def test_a_chosen_episode_equals_the_one_begun_by_a_reset_with_its_seed_and_the_
 
 
 @seeded_but_pictures
-def test_chosen_episodes_in_some_env_slots_leave_the_others_where_they_are(case: Case) -> None:
+def test_starting_chosen_episodes_in_some_slots_does_not_disturb_the_others(case: Case) -> None:
     undisturbed = recorded(case)
     with chosen_episodes(case, [1], [71]) as (begun, stretch):
         for slot in (0, 2):
@@ -429,7 +429,7 @@ def test_an_env_that_cannot_seed_single_env_slots_refuses_to_begin_chosen_episod
 
 
 @whole
-def test_an_env_seeded_as_a_whole_restarts_its_episodes_and_says_so(case: Case) -> None:
+def test_an_env_seeded_as_a_whole_restarts_its_episodes_and_reports_it(case: Case) -> None:
     stretch = recorded(case)
     with opened(case) as env:
         assert not env.seeds_episodes
@@ -443,12 +443,12 @@ def test_an_env_seeded_as_a_whole_restarts_its_episodes_and_says_so(case: Case) 
 
 
 @seeded
-def test_seeded_backends_say_that_they_seed_episodes(case: Case) -> None:
+def test_seeded_backends_report_that_they_seed_episodes(case: Case) -> None:
     with opened(case) as env:
         assert env.seeds_episodes
 
 
-def test_some_case_ends_by_termination_alone_and_some_by_truncation_alone() -> None:
+def test_the_cases_cover_termination_only_and_truncation_only() -> None:
     frozen_lake, truncated = recorded(CASES["frozen-lake"]), recorded(CASES["truncate-only"])
     assert frozen_lake.terminateds.any()
     assert not frozen_lake.truncateds.any()
@@ -457,7 +457,7 @@ def test_some_case_ends_by_termination_alone_and_some_by_truncation_alone() -> N
     assert np.flatnonzero(truncated.truncateds[:, 0]).tolist() == [8, 18, 28, 38, 48, 58, 68]
 
 
-def test_a_tree_of_observations_keeps_its_form_through_every_call() -> None:
+def test_nested_observations_keep_their_structure() -> None:
     with opened(CASES["nested-tuple"]) as env:
         first = env.reset()
         assert [name for name, _ in named_leaves(first)] == ["0", "1/inner/0", "1/inner/1"]

@@ -36,27 +36,27 @@ def test_wrappers_are_strings_or_mappings() -> None:
         ({"id": "x", "wrappers": [3]}, "env.wrappers.0: must be a mapping"),
     ],
 )
-def test_mistakes_are_named(data: Any, said: str) -> None:
+def test_mistakes_are_reported_with_their_path(data: Any, said: str) -> None:
     with pytest.raises(SpecError) as raised:
         EnvConfig.parse(data, path="env")
     assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(("typo", "meant"), [("externl", "external"), ("wrld", "world"), ("idd", "id")])
-def test_a_typo_in_the_key_that_says_which_env_it_is_gets_one_message(typo: str, meant: str, wording) -> None:
+def test_a_typo_in_the_key_that_selects_the_kind_of_env_gives_one_message(typo: str, meant: str, wording) -> None:
     with pytest.raises(SpecError) as raised:
         EnvConfig.parse({typo: "CartPole-v1", "kwargs": {}}, path="env")
     assert str(raised.value) == wording(typo, meant)
 
 
 @pytest.mark.parametrize("data", [{"world": None}, {"world": "a:b", "pettingzoo": "c"}])
-def test_a_world_is_named_by_exactly_one_of_three_settings(data: dict[str, str], wording) -> None:
+def test_a_world_must_be_named_by_exactly_one_setting(data: dict[str, str], wording) -> None:
     with wording.raised(SpecError):
         EnvConfig.parse(data)
 
 
 @pytest.mark.parametrize("data", [{"world": "my_lab:make"}, {"pettingzoo": "mpe2.simple_v3"}])
-def test_a_world_of_many_agents_is_called_by_what_names_it(data: dict[str, str]) -> None:
+def test_the_id_of_a_multi_agent_env_is_its_world_or_pettingzoo_name(data: dict[str, str]) -> None:
     config = EnvConfig.parse(data)
     assert (config.id, config.has_many_agents) == (next(iter(data.values())), True)
     assert not EnvConfig(id="CartPole-v1").has_many_agents
@@ -72,7 +72,7 @@ def test_a_world_of_many_agents_is_called_by_what_names_it(data: dict[str, str])
         ({"id": "CartPole-v1", "clock": "parallel"}, "clock"),
     ],
 )
-def test_a_setting_of_the_other_kind_of_env_is_refused_next_to_what_else_is_wrong(
+def test_a_setting_for_another_kind_of_env_is_reported_along_with_other_mistakes(
     data: dict[str, Any], foreign: str
 ) -> None:
     with pytest.raises(SpecError) as raised:
@@ -83,18 +83,18 @@ def test_a_setting_of_the_other_kind_of_env_is_refused_next_to_what_else_is_wron
     assert f" {foreign}," not in key.message
 
 
-def test_a_tasks_reset_options_are_for_envs_with_one_agent(wording) -> None:
+def test_reset_options_of_tasks_are_refused_in_multi_agent_envs(wording) -> None:
     with wording.raised(SpecError):
         EnvConfig.parse({"world": "a:b", "tasks": [{"reset_options": {"low": 1}}]})
 
 
 @pytest.mark.parametrize("data", [{"id": "a"}, {"world": "a:b"}])
-def test_evaluation_kwargs_stand_on_top_of_kwargs(data: dict[str, str]) -> None:
+def test_evaluation_kwargs_override_kwargs(data: dict[str, str]) -> None:
     config = EnvConfig.parse({**data, "kwargs": {"n": 1, "m": 2}, "evaluation_kwargs": {"n": 3}})
     assert config.in_evaluation().kwargs == {"n": 3, "m": 2}
 
 
-def test_a_world_survives_the_way_through_plain_data_which_holds_the_settings_of_its_kind() -> None:
+def test_configs_round_trip_through_plain_data_that_holds_only_settings_of_their_kind() -> None:
     config = EnvConfig(pettingzoo="mpe2.simple_v3", wrappers=("a:B",), clock="per_agent", max_episode_steps=3)
     assert EnvConfig.parse(config.to_data()) == config
     assert not {"id", "preset", "backend", "reset_options"} & config.to_data().keys()

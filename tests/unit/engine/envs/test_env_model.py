@@ -23,7 +23,7 @@ class Coin(gymnasium.Env[int, int]):
         self.initial_state_distrib = np.ones(1)
 
 
-def test_an_env_of_ones_own_tells_its_model_by_the_same_attributes() -> None:
+def test_a_custom_env_provides_its_model_through_the_same_attributes() -> None:
     mdp = finite_mdp(EnvConfig(id=f"{__name__}:Coin"))
     assert mdp.time_limit is None
     # V = 0.8 (1 + gamma V)
@@ -40,7 +40,7 @@ def test_an_env_of_ones_own_tells_its_model_by_the_same_attributes() -> None:
         ({"id": "Taxi-v4"}, 7.93),
     ],
 )
-def test_the_best_return_within_the_time_limit_is_the_known_one(env: dict[str, Any], best: float) -> None:
+def test_the_best_return_within_the_time_limit_matches_the_known_optimum(env: dict[str, Any], best: float) -> None:
     mdp = finite_mdp(EnvConfig.parse(env))
     assert mdp.at_start(mdp.optimal_q(1.0).max(-1)) == pytest.approx(best, abs=0.05 if best < -20 else 5e-3)
 

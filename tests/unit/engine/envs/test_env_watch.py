@@ -44,7 +44,7 @@ def _looks_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     interrupt_requested.clear()
 
 
-def test_steps_that_hang_are_told_with_their_place_and_fail(capfd: pytest.CaptureFixture[str], wording) -> None:
+def test_a_hanging_step_fails_and_prints_where_it_hangs(capfd: pytest.CaptureFixture[str], wording) -> None:
     told = r"^env x: worker 0: no step finished within 0.1 s \(worker_timeout_s\)$"
     with hangs_fail_after(0.1), pytest.raises(StepTimeout, match=told), Watched("env x: worker 0", still):
         time.sleep(600)
@@ -53,13 +53,13 @@ def test_steps_that_hang_are_told_with_their_place_and_fail(capfd: pytest.Captur
     assert "time.sleep(600)" in err
 
 
-def test_steps_that_come_may_take_as_long_as_they_like_together() -> None:
+def test_the_timeout_applies_to_single_steps_not_to_their_sum() -> None:
     steps = iter(range(1_000_000))
     with hangs_fail_after(0.2), Watched("env x: worker 0", lambda: [EpisodePosition(0, 0, next(steps))]):
         time.sleep(1)
 
 
-def test_the_innermost_is_watched_and_what_is_around_it_has_its_time_anew(wording) -> None:
+def test_nested_watches_apply_to_the_innermost_and_then_restart_the_outer_timeout(wording) -> None:
     with hangs_fail_after(0.5), Watched("outer", still):
         with wording.raised(StepTimeout, "worker_timeout_s", "0.5"), Watched("inner"):
             time.sleep(600)
@@ -69,7 +69,7 @@ def test_the_innermost_is_watched_and_what_is_around_it_has_its_time_anew(wordin
         assert time.monotonic() - began >= 0.4  # its time starts slightly before `began`
 
 
-def test_a_signal_that_comes_when_the_code_has_ended_does_nothing() -> None:
+def test_a_signal_after_the_watched_code_has_ended_does_nothing() -> None:
     late = Watched("late", still)
     with hangs_fail_after(60), late:
         pass
@@ -77,7 +77,7 @@ def test_a_signal_that_comes_when_the_code_has_ended_does_nothing() -> None:
     signal.raise_signal(signal.SIGALRM)
 
 
-def test_what_hangs_ends_soon_once_the_user_wants_the_end_also_before_it_is_told(
+def test_a_hanging_step_ends_soon_after_an_interrupt_even_before_the_first_notice(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(env_watch, "INTERRUPT_S", 0.1)
@@ -87,7 +87,7 @@ def test_what_hangs_ends_soon_once_the_user_wants_the_end_also_before_it_is_told
     assert "env x: worker 0: no step has finished for 0 s" in capfd.readouterr().err
 
 
-def test_on_another_thread_it_is_told_and_waited_for(
+def test_on_another_thread_a_hang_is_reported_but_not_interrupted(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(env_watch, "NOTICE_S", 0.0)
@@ -108,7 +108,7 @@ def test_on_another_thread_it_is_told_and_waited_for(
     assert not thread.is_alive()
 
 
-def test_nothing_keeps_an_env_alive_that_was_watched() -> None:
+def test_a_finished_watch_does_not_keep_the_env_alive() -> None:
     class Env:
         def places(self) -> list[EpisodePosition]:
             return still()
@@ -125,7 +125,7 @@ def test_nothing_keeps_an_env_alive_that_was_watched() -> None:
     assert kept() is None
 
 
-def test_what_hears_no_signal_ends_with_its_process(wording) -> None:
+def test_code_that_ignores_the_timeout_signal_ends_with_its_process(wording) -> None:
     code = """
 from rlrun.engine.envs import env_watch
 env_watch.POLL_S = env_watch.GRACE_S = 0.1
@@ -141,13 +141,13 @@ with env_watch.hangs_fail_after(0.1), env_watch.Watched("env x: closing it"):
     assert wording("rlrun resume") in done.stderr.splitlines()
 
 
-def test_an_env_that_cannot_be_made_is_given_up() -> None:
+def test_making_an_env_fails_after_the_timeout() -> None:
     told = rf"env {HANGS} .* in its factory \(worker 0, env 0\):\n(.|\n)*making it \(.*\) took more than 0.1 s"
     with hangs_fail_after(0.1), pytest.raises(EnvError, match=told):
         make_vector_env(EnvConfig(id=HANGS), 2, EpisodeSeeds(0, 0))
 
 
-def test_an_env_that_does_not_close_is_given_up_with_a_warning() -> None:
+def test_closing_an_env_is_abandoned_with_a_warning_after_the_timeout() -> None:
     told = re.escape("env x: closing it (worker 0) took more than 0.1 s (worker_timeout_s)")
     with hangs_fail_after(0.1), pytest.warns(UserWarning, match=told):
         close_or_warn(hangs, "x", "worker 0")
@@ -167,7 +167,7 @@ class HangsInEvaluation:
         hangs()
 
 
-def test_an_evaluation_that_hangs_is_given_up() -> None:
+def test_a_hanging_evaluation_fails_after_the_timeout() -> None:
     told = r"^env CartPole-v1: evaluation: no step finished within 0.1 s \(worker_timeout_s\)$"
     with hangs_fail_after(0.1), pytest.raises(StepTimeout, match=told):
         evaluate({"default": HangsInEvaluation()}, EnvConfig(id="CartPole-v1"), 1, seed=0)

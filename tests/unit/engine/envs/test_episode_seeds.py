@@ -44,7 +44,7 @@ def test_split_words_puts_the_lowest_word_first() -> None:
     assert split_words(2**32 + 5) == [5, 1]
 
 
-def test_the_ledger_walks_through_each_slots_own_episodes_beyond_a_block() -> None:
+def test_the_ledger_counts_each_slots_episodes_beyond_one_block_of_seeds() -> None:
     seeds = EpisodeSeeds(11, 0)
     ledger = EpisodeLedger(seeds, num_envs=3, first_episodes=[0, 5, 7])
     assert ledger.start_over() == [seeds.seed(0, 0), seeds.seed(1, 5), seeds.seed(2, 7)]
@@ -54,14 +54,14 @@ def test_the_ledger_walks_through_each_slots_own_episodes_beyond_a_block() -> No
     assert ledger.start_over() == [seeds.seed(0, 0), seeds.seed(1, 5), seeds.seed(2, 7)]
 
 
-def test_the_places_of_all_slots_are_those_of_each() -> None:
+def test_positions_of_all_slots_equal_those_of_single_slots() -> None:
     ledger = EpisodeLedger(EpisodeSeeds(11, 0), num_envs=3, first_episodes=[0, 5, 7])
     ledger.begin_next(1)
     assert ledger.places([4, 0, 9]) == [ledger.place(0, 4), ledger.place(1, 0), ledger.place(2, 9)]
     assert [place.episode for place in ledger.places([4, 0, 9])] == [0, 6, 7]
 
 
-def test_the_ledger_returns_to_a_place_and_goes_on_from_there() -> None:
+def test_the_ledger_returns_to_a_position_and_continues_from_there() -> None:
     seeds = EpisodeSeeds(11, 0)
     ledger = EpisodeLedger(seeds, num_envs=2)
     ledger.return_to(1, EpisodePosition(40, 123, 9))
@@ -70,7 +70,7 @@ def test_the_ledger_returns_to_a_place_and_goes_on_from_there() -> None:
     assert ledger.place(0, 0).episode == 0
 
 
-def test_generators_equal_those_gymnasium_makes_of_the_same_seeds() -> None:
+def test_generators_equal_gymnasiums_for_the_same_seeds() -> None:
     ledger = EpisodeLedger(EpisodeSeeds(3, 1), num_envs=2)
     for _ in range(600):
         seed = ledger.begin_next(1)

@@ -115,7 +115,7 @@ def registered(request: pytest.FixtureRequest) -> Iterator[VectorEnv]:
 
 
 @pytest.mark.parametrize("registered", [Native], indirect=True)
-def test_the_rule_is_held_and_only_last_infos_are_given(registered: VectorEnv) -> None:
+def test_next_step_autoreset_is_followed_and_only_infos_of_last_steps_are_returned(registered: VectorEnv) -> None:
     observations = registered.reset()
     assert (observations["a"].dtype, observations["b"].dtype) == (np.float32, np.int64)
     steps = [registered.step(np.array([0, 1])) for _ in range(5)]
@@ -127,7 +127,7 @@ def test_the_rule_is_held_and_only_last_infos_are_given(registered: VectorEnv) -
 
 
 @pytest.mark.parametrize("made", [SameStep, Undeclared])
-def test_another_autoreset_rule_is_refused(made: type[Native], wording) -> None:
+def test_other_autoreset_modes_are_refused(made: type[Native], wording) -> None:
     gymnasium.register(ENV_ID, vector_entry_point=made)
     with wording.raised(EnvironmentUnusable):
         make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
@@ -135,7 +135,7 @@ def test_another_autoreset_rule_is_refused(made: type[Native], wording) -> None:
 
 
 @pytest.mark.parametrize("registered", [Masked], indirect=True)
-def test_masks_of_the_method_action_masks_stand_beside_its_observations(registered: VectorEnv) -> None:
+def test_masks_from_the_action_masks_method_are_added_to_the_observations(registered: VectorEnv) -> None:
     assert isinstance(registered, MaskedVectorEnv)
     assert registered.observation_space["action_mask"] == MultiBinary(2)
     assert spaces_of(EnvConfig(id=ENV_ID)).observation == registered.observation_space
@@ -161,7 +161,9 @@ def test_observations_of_another_shape_are_refused(registered: VectorEnv, wordin
     ],
 )
 @pytest.mark.parametrize("registered", [Native], indirect=True)
-def test_what_changes_its_form_at_a_step_is_refused(registered: VectorEnv, change: dict[str, Any], said: str) -> None:
+def test_results_that_change_their_structure_at_a_step_are_refused(
+    registered: VectorEnv, change: dict[str, Any], said: str
+) -> None:
     registered.reset()
     registered.step(np.array([0, 1]))
     vars(registered._env).update(change)  # type: ignore[attr-defined]
@@ -172,7 +174,7 @@ def test_what_changes_its_form_at_a_step_is_refused(registered: VectorEnv, chang
 
 
 @pytest.mark.parametrize("registered", [NoNumber], indirect=True)
-def test_a_reward_that_is_no_number_is_refused_with_its_place(registered: VectorEnv) -> None:
+def test_a_nan_reward_is_refused_with_its_slot_episode_and_step(registered: VectorEnv) -> None:
     registered.reset()
     registered.step(np.array([0, 1]))
     seed = SEEDS.seed(1, 0)
@@ -198,7 +200,7 @@ def test_actions_outside_the_space_are_refused(registered: VectorEnv, wording) -
         registered.step(np.array([0, 2]))
 
 
-def test_an_info_without_mask_is_about_every_slot() -> None:
+def test_an_info_without_a_mask_applies_to_every_slot() -> None:
     infos = {
         "lives": np.array([3, 4]),
         "env_id": np.array([0, 1]),
@@ -208,7 +210,7 @@ def test_an_info_without_mask_is_about_every_slot() -> None:
     assert slot_info(infos, 1) == {"lives": 4}
 
 
-def test_a_key_of_an_info_need_not_be_text() -> None:
+def test_keys_of_an_info_need_not_be_strings() -> None:
     assert slot_info({3: np.array([1.0, 2.0])}, 1) == {3: 2.0}
 
 
@@ -232,11 +234,11 @@ def other(part: int, value: Any) -> VectorEnv:
         (3, np.array([np.nan, 0.0]), "truncateds must be True or False, not float64"),
     ],
 )
-def test_rewards_and_ends_of_another_kind_are_refused(part: int, value: Any, said: str, wording) -> None:
+def test_rewards_and_end_flags_of_a_wrong_type_are_refused(part: int, value: Any, said: str, wording) -> None:
     with wording.raised(EnvError, said):
         other(part, value).step(np.array([0, 1]))
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
-def test_rewards_that_only_together_are_infinite_are_taken() -> None:
+def test_finite_rewards_whose_sum_overflows_are_accepted() -> None:
     assert other(1, [1e308, 1e308]).step(np.array([0, 1]))[1].tolist() == [1e308, 1e308]

@@ -51,7 +51,7 @@ GOOD = {"camera": [[0, 1], [2, 255]], "speed": 1, "gears": [1, [0, 2], [0, 1]]}
         ({"sped": 1}, r"the observation has the key \['sped'\], which its space lacks"),
     ],
 )
-def test_elements_outside_of_a_space_are_refused_by_the_name_of_their_part(changed, message):
+def test_elements_outside_their_space_are_refused_with_the_name_of_the_part(changed, message):
     with pytest.raises(SpaceMismatch, match=message):
         batch_from_json(SPACE, [GOOD | changed])
     with pytest.raises(SpaceMismatch, match=message.replace("the observation", "action 1", 1)):

@@ -86,12 +86,12 @@ GOOD = np.zeros(2, np.float32)
         ((GOOD, 0.0, False, False, None), "the info must be a dict, not NoneType"),
     ],
 )
-def test_the_first_step_refuses_what_no_env_may_return(returned: Any, said: str) -> None:
+def test_the_first_step_refuses_every_kind_of_invalid_result(returned: Any, said: str) -> None:
     assert said in refusal(Scripted(on_step=returned))
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("-inf")])
-def test_later_rewards_that_are_no_finite_numbers_are_refused_too(reward: float, wording) -> None:
+def test_later_rewards_that_are_not_finite_are_refused(reward: float, wording) -> None:
     said = refusal(Scripted(on_step=(GOOD, reward, False, False, {}), from_step=5), steps=5)
     assert said == wording(reward)
 
@@ -108,12 +108,12 @@ def test_later_rewards_that_are_no_finite_numbers_are_refused_too(reward: float,
         ((GOOD, 0.0, False, {}), "it must return (observation, reward, terminated, truncated, info), not a tuple of 4"),
     ],
 )
-def test_later_steps_are_refused_for_rewards_and_ends_of_another_kind(returned: Any, said: str) -> None:
+def test_rewards_and_end_flags_of_a_wrong_type_are_refused_in_later_steps(returned: Any, said: str) -> None:
     assert f"step 5): {said}" in refusal(Scripted(on_step=returned, from_step=5), steps=5)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
-def test_rewards_that_only_together_are_infinite_are_taken() -> None:
+def test_finite_rewards_whose_sum_overflows_are_accepted() -> None:
     vector = looped(*(Scripted(on_step=(GOOD, 1e308, False, False, {})) for _ in range(2)))
     vector.reset()
     for _ in range(2):
@@ -172,7 +172,7 @@ def test_later_observations_of_another_shape_or_type_are_refused_instead_of_broa
 
 
 @pytest.mark.parametrize("observation", [np.array([0.0, 1.5]), [0.25, 0.5], np.array([1, 0])])
-def test_observations_that_can_be_cast_or_leave_their_bounds_are_taken_as_they_are(observation: Any) -> None:
+def test_observations_that_can_be_cast_or_exceed_their_bounds_are_accepted_unchanged(observation: Any) -> None:
     env = Scripted(on_step=(observation, 0.0, False, False, {}), on_reset=(observation, {}))
     vector = looped(env)
     np.testing.assert_array_equal(vector.reset(), [observation])
@@ -181,7 +181,7 @@ def test_observations_that_can_be_cast_or_leave_their_bounds_are_taken_as_they_a
 
 
 @pytest.mark.parametrize("where", ["reset", "step"])
-def test_an_env_that_exits_is_an_error_of_the_env(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_exit_in_an_env_is_reported_as_an_error_of_the_env(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(*arguments: Any, **keywords: Any) -> Any:
         raise SystemExit(0)
 
@@ -221,7 +221,7 @@ OF_PARTS = {"a": np.zeros(2, np.float32), "b": 1}
         ),
     ],
 )
-def test_parts_of_an_observation_that_change_at_a_later_step_are_named_with_the_step(
+def test_a_change_in_the_structure_of_observations_is_reported_with_part_and_step(
     space: gymnasium.Space[Any], first: Any, later: Any, said: str, wording
 ) -> None:
     class Parted(Scripted):
@@ -241,7 +241,7 @@ def test_parts_of_an_observation_that_change_at_a_later_step_are_named_with_the_
     assert str(raised.value) == wording(place, said, "my_lab:make")
 
 
-def test_an_env_whose_close_raises_is_warned_of_and_the_others_are_closed() -> None:
+def test_an_error_in_close_becomes_a_warning_and_the_other_envs_are_closed() -> None:
     class Sticky(Scripted):
         closed = 0
 
@@ -254,17 +254,17 @@ def test_an_env_whose_close_raises_is_warned_of_and_the_others_are_closed() -> N
     assert Sticky.closed == 2
 
 
-def test_reset_refuses_an_info_that_is_no_dict(wording) -> None:
+def test_reset_refuses_an_info_that_is_not_a_dict(wording) -> None:
     with wording.raised(EnvError, "NoneType"):
         looped(Scripted(on_reset=(GOOD, None))).reset()
 
 
-def test_the_old_reset_interface_is_named() -> None:
+def test_the_old_reset_interface_is_recognized() -> None:
     with pytest.raises(EnvError, match=r"reset\(\) must return two values: observation, info"):
         looped(Scripted(on_reset=np.zeros(4))).reset()
 
 
-def test_the_old_reset_signature_is_named() -> None:
+def test_the_old_reset_signature_is_recognized() -> None:
     class Old(Scripted):
         def reset(self) -> Any:  # type: ignore[override]
             return GOOD
@@ -273,7 +273,7 @@ def test_the_old_reset_signature_is_named() -> None:
         looped(Old()).reset()
 
 
-def test_the_old_step_interface_is_named_where_a_wrapper_trips_over_it() -> None:
+def test_the_old_step_interface_is_recognized_even_when_a_wrapper_fails_on_it() -> None:
     wrapped = gymnasium.wrappers.TimeLimit(Scripted(on_step=(GOOD, 0.0, False, {})), 10)
     vector = looped(wrapped)
     vector.reset()
@@ -281,7 +281,7 @@ def test_the_old_step_interface_is_named_where_a_wrapper_trips_over_it() -> None
         vector.step(np.array([0]))
 
 
-def test_floats_of_any_width_are_cast_to_the_spaces() -> None:
+def test_floats_of_any_width_are_cast_to_the_dtype_of_the_space() -> None:
     vector = looped(Scripted(on_reset=(np.array([0.1, 0.2]), {}), on_step=([0.3, 0.4], 1, False, False, {})))
     assert vector.reset().dtype == np.float32
     observations, rewards, *_ = vector.step(np.array([0]))
@@ -289,7 +289,7 @@ def test_floats_of_any_width_are_cast_to_the_spaces() -> None:
     assert rewards.tolist() == [1.0]
 
 
-def test_a_users_error_arrives_with_its_own_traceback_and_the_episode_at_fault(
+def test_a_users_error_is_shown_with_its_own_traceback_and_the_episode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "lab_with_a_bug.py").write_text(
@@ -342,7 +342,7 @@ def test_the_first_actions_are_checked(space: Any, actions: Any, said: str) -> N
     assert said in str(raised.value)
 
 
-def test_discrete_actions_arrive_as_numpy_integers_from_the_spaces_start_on() -> None:
+def test_discrete_actions_are_numpy_integers_that_begin_at_the_spaces_start() -> None:
     env = Scripted(action_space=Discrete(3, start=5))
     vector = looped(env)
     vector.reset()
@@ -352,7 +352,7 @@ def test_discrete_actions_arrive_as_numpy_integers_from_the_spaces_start_on() ->
     assert all(env.action_space.contains(action) for action in env.actions)
 
 
-def test_an_env_may_keep_its_action_although_the_caller_reuses_the_array() -> None:
+def test_an_env_may_keep_its_action_even_if_the_caller_reuses_the_array() -> None:
     env = Scripted(action_space=Box(-1.0, 1.0, (2,)))
     vector = looped(env)
     vector.reset()
@@ -372,7 +372,7 @@ def test_dict_and_tuple_actions_reach_their_slot() -> None:
     np.testing.assert_array_equal(envs[1].actions[0]["b"][0], np.array([0.3, 0.4], np.float32))
 
 
-def test_the_info_of_an_episodes_last_step_is_given_once_and_of_other_steps_never() -> None:
+def test_only_the_info_of_an_episodes_last_step_is_returned_and_only_once() -> None:
     chatty = Scripted(on_step=(GOOD, 0.0, True, False, {"success": 1.0, "nested": {"deep": 2}}), from_step=3)
     silent = Scripted(on_step=(GOOD, 0.0, False, True, {}), from_step=3)
     vector = looped(chatty, silent)
@@ -431,7 +431,9 @@ class PaysByStepsEver(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[mi
         (gymnasium.wrappers.NormalizeReward, 0, False),
     ],
 )
-def test_an_env_with_state_across_episodes_is_not_restored(wrapper: Any, length: int, exact: bool) -> None:
+def test_an_env_with_state_across_episodes_is_not_reported_as_exactly_restored(
+    wrapper: Any, length: int, exact: bool
+) -> None:
     def made() -> LoopVectorEnv:
         return looped(wrapper(gymnasium.make("CartPole-v1", 3)), wrapper(gymnasium.make("CartPole-v1", 3)))
 
@@ -448,7 +450,7 @@ def test_an_env_with_state_across_episodes_is_not_restored(wrapper: Any, length:
 
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("result", [None, (GOOD, float("nan"), False, False, {}), (None, 0.0, False, False, {})])
-def test_steps_count_from_one_whether_they_raise_or_return_something_invalid(step: int, result: Any) -> None:
+def test_steps_are_numbered_from_one_in_errors_and_invalid_results(step: int, result: Any) -> None:
     class Raises(Scripted):
         def step(self, action: Any) -> Any:
             if self.elapsed == step - 1 and result is None:

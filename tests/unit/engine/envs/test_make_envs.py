@@ -78,7 +78,7 @@ def refused(config: Any, error: type[RlrunError]) -> str:
         ("nowhere_at_all.examples.MultiAgentCartPole", "for your own env, write package.module:factory"),
     ],
 )
-def test_an_unknown_id_is_answered_with_the_nearest(env_id: str, said: str) -> None:
+def test_the_error_for_an_unknown_id_suggests_the_nearest_id(env_id: str, said: str) -> None:
     assert said in refused(env_id, UsageError)
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_id_is_answered_with_the_nearest(env_id: str, said: str) -> N
         ("phys2d/CartPole-v1", "jax", "pip install 'gymnasium[jax]'"),
     ],
 )
-def test_a_missing_package_is_answered_with_the_pip_command(
+def test_the_error_for_a_missing_package_shows_the_pip_command(
     env_id: str, module: str, command: str, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -110,7 +110,7 @@ def test_a_missing_package_is_answered_with_the_pip_command(
         ("dm_control/cartpole-balance-v0", lambda: None, "dm_control-1.0.50", "4"),
     ],
 )
-def test_an_env_that_fails_inside_its_package_with_this_mujoco_is_named_beforehand(
+def test_an_env_whose_package_is_incompatible_with_this_mujoco_is_listed_as_unusable(
     env_id: str, entry_point: Any, package: str, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def install(what: str) -> None:
@@ -134,32 +134,34 @@ def test_an_env_that_fails_inside_its_package_with_this_mujoco_is_named_beforeha
     assert listed.usable
 
 
-def test_an_env_that_has_a_vector_form_alone_is_listed_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_env_with_only_a_vector_entry_point_is_listed_under_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = EnvSpec("Belt-v0", vector_entry_point="my_lab.belts:Belts")
     monkeypatch.setitem(gymnasium.registry, spec.id, spec)
     (listed,) = [listing for listing in env_names() if listing.id == spec.id]
     assert listed.family == "my_lab"
 
 
-def test_a_space_of_minigrid_is_answered_with_its_wrapper(wording) -> None:
+def test_the_error_for_a_minigrid_space_suggests_a_wrapper(wording) -> None:
     with pytest.raises(EnvironmentUnusable) as caught:
         spaces_of(EnvConfig(id="minigrid:MiniGrid-Empty-5x5-v0"))
     assert str(caught.value) == wording("env.wrappers", "minigrid.wrappers:ImgObsWrapper")
 
 
-def test_an_atari_id_names_its_extra_also_where_ale_was_never_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_an_atari_id_names_the_extra_even_if_ale_was_never_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
     monkeypatch.delitem(gymnasium.registry, "ALE/Pong-v5", raising=False)
     assert "pip install 'rlrun[atari]'" in refused("ALE/Pong-v5", EnvironmentUnusable)
 
 
-def test_envpool_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_the_error_for_a_missing_envpool_names_the_package(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setitem(sys.modules, "envpool", None)
     config = {"id": "CartPole-v1", "backend": "envpool"}
     assert refused(config, EnvironmentUnusable) == wording("EnvPool")
 
 
-def test_an_env_that_left_gymnasium_is_answered_with_its_heir(wording) -> None:
+def test_the_error_for_an_env_removed_from_gymnasium_names_its_successor(wording) -> None:
     said = refused("HalfCheetah-v3", EnvironmentUnusable)
     assert said == wording("HalfCheetah-v3", "HalfCheetah-v5")
 
@@ -190,11 +192,11 @@ def test_an_env_that_left_gymnasium_is_answered_with_its_heir(wording) -> None:
         ({"id": "rlrun.toys:__name__"}, "must be callable, but its type is str"),
     ],
 )
-def test_wrong_names_and_arguments_are_named(config: Any, said: str) -> None:
+def test_errors_name_wrong_names_and_arguments_and_suggest_corrections(config: Any, said: str) -> None:
     assert said in refused(config, UsageError)
 
 
-def test_wrappers_and_a_native_backend_are_refused_by_the_config(wording) -> None:
+def test_wrappers_with_a_native_backend_are_refused_by_the_config(wording) -> None:
     with wording.raised(SpecError):
         EnvConfig.parse({"id": "CartPole-v1", "wrappers": ["TimeAwareObservation"], "backend": "vector"})
 
@@ -215,7 +217,7 @@ def test_wrappers_and_a_native_backend_are_refused_by_the_config(wording) -> Non
         ({"id": "CartPole-v1", "backend": "envpool"}, "envpool"),
     ],
 )
-def test_the_backend_is_the_fastest_that_fits(config: Any, backend: str) -> None:
+def test_the_fastest_backend_that_supports_the_config_is_chosen(config: Any, backend: str) -> None:
     assert backend_of(EnvConfig.parse(config)) == backend
 
 
@@ -229,7 +231,7 @@ def test_wrappers_are_applied_from_the_inside_out(lab: Any) -> None:
     assert env.step(np.zeros(2, np.int64))[1].tolist() == [1.5, 1.5]
 
 
-def test_a_factory_is_told_worker_slot_and_first_seed_where_it_asks(lab: Any) -> None:
+def test_a_factory_receives_worker_slot_and_first_seed_if_it_has_such_parameters(lab: Any) -> None:
     lab(
         "lab_factory",
         "made = []\n"
@@ -288,7 +290,7 @@ def test_a_factorys_env_gets_the_configs_time_limit() -> None:
         ("class make(gymnasium.Env): observation_space, action_space = Dict(), Discrete(2)", "contains no spaces"),
     ],
 )
-def test_what_is_no_env_with_known_spaces_is_unusable(text: str, said: str, lab: Any) -> None:
+def test_objects_that_are_not_envs_with_known_spaces_are_refused(text: str, said: str, lab: Any) -> None:
     lab("lab_unusable", text)
     with pytest.raises(EnvironmentUnusable) as raised:
         spaces_of(EnvConfig(id="lab_unusable:make"))
@@ -314,7 +316,7 @@ def test_an_error_in_a_factory_shows_its_traceback(text: str, doing: str, last: 
     assert "single_env" not in str(raised.value)
 
 
-def test_an_error_while_a_users_module_is_imported_is_the_users(lab: Any) -> None:
+def test_an_import_error_in_a_users_module_is_reported_as_the_users(lab: Any) -> None:
     lab("lab_broken", "import a_module_of_the_users\n")
     said = refused("lab_broken:make", UserCodeError)
     assert "No module named 'a_module_of_the_users'" in said
@@ -336,7 +338,7 @@ def test_an_env_registered_by_a_package_is_found_through_its_module(lab: Any, wo
     del gymnasium.registry["lab/World-v3"]
 
 
-def test_a_single_env_is_what_a_slot_is() -> None:
+def test_a_single_env_equals_one_slot_of_a_vector_env() -> None:
     config = EnvConfig.parse({"id": "MountainCar-v0", "wrappers": ["TimeAwareObservation"], "max_episode_steps": 5})
     single, vector = make_env(config, render_mode="rgb_array"), make_vector_env(config, 1, SEEDS)
     assert (single.observation_space, single.action_space) == (vector.observation_space, vector.action_space)
@@ -345,14 +347,14 @@ def test_a_single_env_is_what_a_slot_is() -> None:
     assert np.asarray(single.render()).shape == (400, 600, 3)
 
 
-def test_an_env_that_draws_nothing_says_so(lab: Any, wording) -> None:
+def test_an_env_that_cannot_render_is_refused_with_a_message(lab: Any, wording) -> None:
     lab("lab_blind", "def make(**options): return gymnasium.make('CartPole-v1', **options)")
     with wording.raised(EnvironmentUnusable, "render_mode"):
         make_env(EnvConfig(id="rlrun.toys:ConstantReward"), render_mode="rgb_array")
     assert make_env(EnvConfig(id="lab_blind:make"), render_mode="rgb_array").render_mode == "rgb_array"
 
 
-def test_an_ale_that_cannot_reset_single_slots_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ale_version_that_cannot_reset_single_slots_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlrun.engine.envs.atari_backend.version", lambda _: "0.11.2")
     said = "env ALE/Pong-v5 needs ale-py 0.12, but 0.11.2 is installed: pip install 'rlrun[atari]'"
     assert refused("ALE/Pong-v5", EnvironmentUnusable) == said
@@ -366,7 +368,7 @@ def test_an_ale_that_cannot_reset_single_slots_is_too_old(monkeypatch: pytest.Mo
         ("ALE/Pong-v5", Box(0, 255, (4, 84, 84), np.uint8), Discrete(6)),
     ],
 )
-def test_spaces_are_those_of_one_slot(env_id: str, observation_space: Any, action_space: Any) -> None:
+def test_spaces_of_an_env_are_those_of_a_single_slot(env_id: str, observation_space: Any, action_space: Any) -> None:
     assert spaces_of(EnvConfig(id=env_id)) == (observation_space, action_space)
 
 
@@ -396,7 +398,7 @@ def test_making_halfcheetah_neither_prints_nor_leaves_a_log(tmp_path: Path, capf
     assert list(tmp_path.iterdir()) == []
 
 
-def test_envs_import_neither_torch_nor_ray_nor_what_another_env_needs(tmp_path: Path) -> None:
+def test_the_env_module_imports_neither_torch_nor_ray_nor_packages_of_other_envs(tmp_path: Path) -> None:
     script = (
         "import sys, rlrun.engine.envs.make, rlrun.toys.known_optimum\n"
         "from rlrun.engine.envs.env_config import EnvConfig\n"
@@ -410,7 +412,7 @@ def test_envs_import_neither_torch_nor_ray_nor_what_another_env_needs(tmp_path: 
     assert done.stdout == b"[]\n"
 
 
-def test_a_wrapper_whose_package_is_not_installed_is_unusable_and_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrapper_whose_package_is_missing_is_reported_as_unusable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "array_api_compat", None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, "gymnasium.wrappers.array_conversion", raising=False)
     config = EnvConfig.parse({"id": "CartPole-v1", "wrappers": ["ArrayConversion"]})
@@ -425,7 +427,7 @@ def test_a_wrong_keyword_argument_of_a_factory_is_found_without_building_the_env
     check_single_env(config.replace(kwargs={"episode_len": 3}))
 
 
-def test_an_id_of_a_package_that_was_not_imported_is_answered_with_the_package(
+def test_the_error_for_an_id_whose_package_was_not_imported_suggests_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "strangegrid.py").write_text(
@@ -441,7 +443,7 @@ def test_an_id_of_a_package_that_was_not_imported_is_answered_with_the_package(
 
 
 @pytest.mark.parametrize("file", ["my_ant", "./my_ant.xml"])
-def test_a_model_file_that_does_not_exist_is_named_with_where_it_was_looked_for(file: str) -> None:
+def test_the_error_for_a_missing_model_file_names_the_file_and_where_it_was_searched(file: str) -> None:
     config = EnvConfig(id="Ant-v5", kwargs={"xml_file": file})
     for asked in (check_env, make_env):
         with pytest.raises(
@@ -450,7 +452,7 @@ def test_a_model_file_that_does_not_exist_is_named_with_where_it_was_looked_for(
             asked(config)
 
 
-def test_keywords_for_an_env_that_takes_one_dict_are_answered_with_its_parameter() -> None:
+def test_the_error_for_kwargs_of_an_env_that_takes_one_dict_shows_how_to_nest_them() -> None:
     def takes_one_dict(env_config: dict[str, int]) -> None:
         del env_config
 

@@ -17,7 +17,7 @@ CONFIGS = Path(__file__).parents[4] / "configs" / "minigrid"
 
 
 @pytest.mark.parametrize("spec", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_bytes_of_a_shipped_spec_are_of_the_kinds_for_which_it_learns_vectors(spec: Path) -> None:
+def test_minigrid_values_lie_within_the_embedding_bounds_of_the_shipped_spec(spec: Path) -> None:
     (experiment,) = load_experiments([spec])
     assert isinstance(experiment.config, PPOConfig)
     encoding = experiment.config.model.observations[""]

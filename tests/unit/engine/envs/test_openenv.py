@@ -88,7 +88,7 @@ def config(url: str, **further: Any) -> EnvConfig:
     return EnvConfig.parse({"openenv": {"url": url, "spaces": SPACES, **further}})
 
 
-def test_an_episode_is_played_on_the_server_by_the_fields_of_its_observations_and_actions():
+def test_an_episode_on_a_server_maps_spaces_to_fields_of_its_messages():
     with served() as (url, received):
         env = make_env(config(url))
         observation, _ = env.reset(seed=5)
@@ -101,7 +101,7 @@ def test_an_episode_is_played_on_the_server_by_the_fields_of_its_observations_an
     assert received[1] == {"type": "step", "data": {"move": 1}}
 
 
-def test_a_policy_learns_on_a_server_and_each_env_slot_has_its_session():
+def test_a_policy_trains_on_a_server_with_one_session_per_env_slot():
     settings = {"compile": False, "train_batch_size": 16, "minibatch_size": 16, "num_envs_per_worker": 2}
     with (
         served() as (url, received),
@@ -111,7 +111,7 @@ def test_a_policy_learns_on_a_server_and_each_env_slot_has_its_session():
     assert sum(message["type"] == "step" for message in received) == env_steps
 
 
-def test_a_resume_plays_no_logged_actions_into_the_server_unless_it_is_given_time_to():
+def test_a_resume_replays_actions_on_the_server_only_if_max_replay_s_is_set():
     with served() as (url, received):
         for given, expected in ({}, 0), ({"max_replay_s": 60.0}, 2):
             env = make_vector_env(config(url).replace(**given), 1, EpisodeSeeds(0, 0))
@@ -139,7 +139,7 @@ def test_a_resume_plays_no_logged_actions_into_the_server_unless_it_is_given_tim
         ({"step": json.dumps({"type": "observation", "data": {"reward": "much"}})}, "the reward 'much'"),
     ],
 )  # fmt: skip
-def test_a_server_that_fails_or_lies_is_told_of_by_its_address(wrong, message):
+def test_errors_of_a_faulty_server_include_its_address(wrong, message):
     with served(wrong) as (url, _):
         env = make_env(config(url))
         env.reset(seed=0)
@@ -148,7 +148,7 @@ def test_a_server_that_fails_or_lies_is_told_of_by_its_address(wrong, message):
         env.close()
 
 
-def test_a_server_that_is_silent_or_away_is_told_of_and_a_reset_opens_another_session():
+def test_a_silent_or_unreachable_server_is_reported_and_the_env_must_be_reset():
     with served({"reset": None}) as (url, _):
         env = make_env(config(url))
         with pytest.raises(OpenEnvError, match="the connection failed during reset"):
@@ -159,7 +159,7 @@ def test_a_server_that_is_silent_or_away_is_told_of_and_a_reset_opens_another_se
         env.step({"move": 1})
 
 
-def test_mistakes_of_the_spec_are_told_before_a_connection_is_made(wording):
+def test_mistakes_in_the_spec_are_reported_before_connecting(wording):
     with pytest.raises(SpecError, match="leave out id"):
         EnvConfig.parse({"openenv": {"url": "ws://a"}, "id": "CartPole-v1"})
     with wording.raised(SpecError, "ws://a"):
@@ -179,14 +179,14 @@ def test_mistakes_of_the_spec_are_told_before_a_connection_is_made(wording):
         OpenEnv("ws://a", {})
 
 
-def test_a_strangers_run_that_names_a_server_needs_trust():
+def test_a_spec_from_elsewhere_that_names_a_server_needs_trust():
     spec = {"algorithm": "ppo", "env": config("ws://elsewhere.example").to_data(), "config": {}}
     demands = spec_risks(spec)
     assert any("elsewhere.example" in demand for demand in demands)
     assert any(OPENENV in demand for demand in demands)
 
 
-def test_an_episode_is_played_on_a_server_of_the_package_itself():
+def test_an_episode_can_be_played_on_a_server_from_the_openenv_package():
     env_server = pytest.importorskip("openenv.core.env_server", reason="the package openenv-core is not installed")
     import socket
 

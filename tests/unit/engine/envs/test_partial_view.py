@@ -37,7 +37,7 @@ def test_only_the_numbers_that_are_asked_for_are_shown() -> None:
         ("InvertedDoublePendulum-v5", [0, 1, 2, 3, 4, 8]),
     ],
 )
-def test_velocities_are_hidden_by_what_is_known_of_the_env(env_id: str, shown: list[int]) -> None:
+def test_velocities_of_known_envs_are_hidden(env_id: str, shown: list[int]) -> None:
     hidden = "rlrun.plugin:HideVelocities"
     env, whole = (make_env(EnvConfig.parse({"id": env_id, "wrappers": own})) for own in ([hidden], []))
     first = whole.reset(seed=0)[0]
@@ -46,7 +46,7 @@ def test_velocities_are_hidden_by_what_is_known_of_the_env(env_id: str, shown: l
     np.testing.assert_array_equal(env.step(action)[0], whole.step(action)[0][shown])
 
 
-def test_numbers_are_shown_by_name(wording) -> None:
+def test_numbers_can_be_selected_by_name(wording) -> None:
     whole = gymnasium.make("CartPole-v1").reset(seed=3)[0]
     by_name = PartialView(gymnasium.make("CartPole-v1"), ["angle", "position", 3])
     np.testing.assert_array_equal(by_name.reset(seed=3)[0], whole[[2, 0, 3]])
@@ -56,7 +56,7 @@ def test_numbers_are_shown_by_name(wording) -> None:
         PartialView(gymnasium.make("CartPole-v1"), ["angel"])
 
 
-def test_velocities_that_nobody_knows_of_are_refused(wording) -> None:
+def test_hiding_velocities_of_an_unknown_env_is_refused(wording) -> None:
     with wording.raised(ValueError, "PartialView"):
         HideVelocities(gymnasium.make("FrozenLake-v1"))
 
@@ -70,7 +70,7 @@ def test_velocities_that_nobody_knows_of_are_refused(wording) -> None:
     ],
     ids=["view", "view of a view", "parts"],
 )
-def test_a_batch_shows_what_envs_show_that_are_stepped_one_by_one(wrappers: list[object]) -> None:
+def test_views_of_a_batch_equal_views_of_envs_stepped_one_by_one(wrappers: list[object]) -> None:
     settings = {"id": "CartPole-v1", "max_episode_steps": 30, "wrappers": wrappers}
     batched, one_by_one = (
         make_vector_env(EnvConfig.parse({**settings, "backend": name}), 8, EpisodeSeeds(run_seed=3, worker_index=0))
@@ -105,17 +105,17 @@ def test_observations_are_delayed_by_gymnasiums_wrapper() -> None:
 
 
 @pytest.mark.parametrize("numbers", [[], [4], [-1]])
-def test_numbers_that_there_are_not_are_refused(numbers: list[int]) -> None:
+def test_indices_out_of_range_are_refused(numbers: list[int]) -> None:
     with pytest.raises(ValueError, match="0 to 3"):
         PartialView(gymnasium.make("CartPole-v1"), numbers)
 
 
-def test_observations_that_are_no_vector_are_refused() -> None:
+def test_observations_that_are_not_vectors_are_refused() -> None:
     with pytest.raises(ValueError, match="not Discrete"):
         PartialView(gymnasium.make("FrozenLake-v1"), [0])
 
 
-def test_a_flickering_env_hides_about_so_many_observations_and_the_same_ones_in_a_repeated_episode() -> None:
+def test_flicker_hides_the_given_share_of_observations_and_repeats_with_the_seed() -> None:
     env, whole = Flicker(gymnasium.make("Pendulum-v1"), 0.25), gymnasium.make("Pendulum-v1")
     hidden = []
     for seed in range(20):
@@ -132,7 +132,7 @@ def test_a_flickering_env_hides_about_so_many_observations_and_the_same_ones_in_
     assert len({tuple(each) for each in hidden}) == 20
 
 
-def test_zeros_are_among_the_observations_of_a_flickering_env(wording) -> None:
+def test_the_space_of_a_flickering_env_includes_zeros(wording) -> None:
     class Far(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(3.0, 5.0, (2,))
         action_space = gymnasium.spaces.Discrete(2)
@@ -144,7 +144,7 @@ def test_zeros_are_among_the_observations_of_a_flickering_env(wording) -> None:
         Flicker(gymnasium.make("FrozenLake-v1"))
 
 
-def test_parts_are_the_numbers_that_their_names_say(wording) -> None:
+def test_parts_contain_the_numbers_listed_for_them(wording) -> None:
     env = Parts(gymnasium.make("CartPole-v1"), position=["position", "angle"], velocity=[1, 3])
     shown, _ = env.reset(seed=0)
     whole, _ = gymnasium.make("CartPole-v1").reset(seed=0)

@@ -14,7 +14,7 @@ pytest.importorskip("popgym")
 @pytest.mark.parametrize(
     "name", ["RepeatPreviousEasy", "CountRecallEasy", "PositionOnlyCartPoleEasy", "MineSweeperEasy"]
 )
-def test_an_episode_of_popgym_follows_from_its_seed(name: str) -> None:
+def test_the_seed_determines_a_popgym_episode(name: str) -> None:
     config = EnvConfig.parse(f"popgym:popgym-{name}-v0")
     shown = []
     for _ in range(2):

@@ -37,7 +37,7 @@ FULL_GAMES = {"evaluation_kwargs": {"episodic_life": False}}
         ),
     ],
 )
-def test_it_sets_what_the_algorithm_has_and_the_spec_leaves_open(
+def test_a_preset_sets_only_what_the_algorithm_has_and_the_spec_leaves_open(
     config_class: type[ConfigModel], written: dict[str, Any], resolved: dict[str, Any]
 ) -> None:
     env, config = with_preset(ATARI, written, config_class)
@@ -45,12 +45,12 @@ def test_it_sets_what_the_algorithm_has_and_the_spec_leaves_open(
     assert with_preset(env, config, config_class) == (env, config)
 
 
-def test_without_one_nothing_changes() -> None:
+def test_without_a_preset_nothing_changes() -> None:
     assert with_preset("CartPole-v1", {"lr": 1.0}, PPOConfig) == ("CartPole-v1", {"lr": 1.0})
     assert preset_text({"id": "CartPole-v1"}, {}) == ""
 
 
-def test_what_it_stands_for_is_in_the_resolved_spec() -> None:
+def test_the_resolved_spec_contains_the_settings_of_the_preset() -> None:
     entry = {"algorithm": "dqn", "env": ATARI, "stop": {"env_steps": 10}, "config": {"clip_rewards": 5}}
     experiment, mistakes = check_entry("pong", entry)
     assert experiment is not None, mistakes
@@ -64,7 +64,7 @@ def test_what_it_stands_for_is_in_the_resolved_spec() -> None:
     assert preset_text(data["env"], data["config"]) == said
 
 
-def test_the_id_may_vary_under_it() -> None:
+def test_ids_can_be_searched_under_a_preset() -> None:
     env = {"id": {"grid_search": ["ALE/Pong-v5", "ALE/Breakout-v5"]}, "preset": "atari"}
     experiment, mistakes = check_entry("games", {"algorithm": "ppo", "env": env, "stop": {"env_steps": 10}})
     assert experiment is not None, mistakes
@@ -79,7 +79,7 @@ def test_the_shipped_games_train_on_clipped_rewards_and_keep_each_frame_once() -
         assert config.get("replay", {"frame_stack": 4})["frame_stack"] == 4
 
 
-def test_training_ends_episodes_at_a_lost_life_and_an_evaluation_plays_the_game() -> None:
+def test_training_episodes_end_at_a_lost_life_but_evaluations_play_full_games() -> None:
     fast = {"frameskip": 24, "noop_max": 5, "img_height": 44, "img_width": 44}
     lives = {"id": "ALE/Breakout-v5", "preset": "atari", "kwargs": {**fast, "episodic_life": True}}
     config = {"num_envs_per_worker": 1, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "compile": False}
@@ -91,7 +91,7 @@ def test_training_ends_episodes_at_a_lost_life_and_an_evaluation_plays_the_game(
     assert max(one_life.lengths) < min(judged.lengths)
 
 
-def test_python_takes_a_preset_beside_settings_of_either_form(wording) -> None:
+def test_presets_work_in_python_with_mappings_and_config_objects(wording) -> None:
     of_mapping = rlrun.Training(ATARI, rlrun.DQN(gamma=0.9))
     of_config = rlrun.Training(EnvConfig.parse(ATARI), rlrun.DQN(DQNConfig(gamma=0.9)))
     assert of_mapping.description.algorithm.config == of_config.description.algorithm.config

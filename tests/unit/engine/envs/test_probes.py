@@ -110,14 +110,14 @@ def probed(monkeypatch: pytest.MonkeyPatch, fault: str) -> Probe:
 
 
 @pytest.mark.parametrize("fault", ["", "choices", "shown clock", "moving goal and time"])
-def test_nothing_is_found_in_a_sound_env(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+def test_a_sound_env_has_no_findings(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     found = probed(monkeypatch, fault)
     assert (found.findings, found.effects.changes_observations, found.effects.delay) == ([], True, 0)
     assert found.reward_gap == pytest.approx(1.0, abs=0.01)
     assert found.sees_rewards
 
 
-def test_nothing_is_hidden_where_the_next_step_is_a_complex_function_of_all_that_is_shown(
+def test_no_hidden_state_is_reported_if_a_fully_observed_step_is_a_complex_function(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(gymnasium.registry, "Arm-v0", EnvSpec("Arm-v0", Arm))
@@ -143,7 +143,7 @@ def test_nothing_is_hidden_where_the_next_step_is_a_complex_function_of_all_that
         ("constant", "rewards", False),
     ],
 )
-def test_each_mistake_is_found_and_nothing_else(
+def test_each_fault_gives_exactly_its_own_finding(
     monkeypatch: pytest.MonkeyPatch, fault: str, topic: str, is_severe: bool
 ) -> None:
     (finding,) = probed(monkeypatch, fault).findings
@@ -151,19 +151,21 @@ def test_each_mistake_is_found_and_nothing_else(
     assert all((finding.found, finding.reason, finding.advice))
 
 
-def test_values_beyond_which_actions_are_clipped_are_told(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_the_finding_about_clipped_actions_names_the_bounds(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     (finding,) = probed(
         monkeypatch, "clipped"
     ).findings  # of 4, 2.4, 1.2, 0.4 and 0.12 the first three have the same effect
     assert finding.found == wording("action[0]", "-1.2", "1.2", "action[1]")
 
 
-def test_an_action_with_an_effect_that_shows_late_is_late_by_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delay_of_an_action_is_the_number_of_steps_until_its_effect_is_visible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert probed(monkeypatch, "late").effects.delay == 1
     assert probed(monkeypatch, "no velocity").effects.delay == 1  # the velocity changes first, but it is not shown
 
 
-def test_rewards_that_never_differ_have_a_gap_of_a_whole_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reward_gap_of_constant_rewards_is_a_whole_episode(monkeypatch: pytest.MonkeyPatch) -> None:
     found = probed(monkeypatch, "constant")
     assert (found.reward_gap, found.sees_rewards) == (STEPS, False)
 

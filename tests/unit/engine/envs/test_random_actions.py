@@ -42,7 +42,7 @@ def test_forbidden_actions_are_not_drawn(space: Space, allowed: set[tuple[int, .
     assert {tuple(np.ravel(action).tolist()) for action in drawn} == allowed
 
 
-def test_forbidden_choices_of_nested_actions_are_not_drawn_and_other_parts_are_free() -> None:
+def test_masks_apply_to_choices_in_nested_actions_and_leave_other_parts_free() -> None:
     space = Tuple([MultiBinary(2), Dict({"b": MultiDiscrete([[2, 2]]), "a": Discrete(2)})])
     seen = Dict({"x": SEEN, ACTION_MASK: MultiBinary(6)})
     mask = np.tile(np.array([0, 1, 1, 0, 0, 1], np.int8), (100, 1))  # a, then both choices of b

@@ -70,7 +70,7 @@ def test_a_step_without_the_number_is_refused_with_env_key_and_step(second: Any,
     assert message.endswith(told)
 
 
-def test_an_env_with_a_vector_form_is_stepped_one_by_one_for_them(wording) -> None:
+def test_env_columns_require_the_loop_backend(wording) -> None:
     assert backend_of(EnvConfig(id="CartPole-v1")) == "cartpole"
     assert backend_of(EnvConfig(id="CartPole-v1", columns=("cost",))) == "loop"
     with wording.raised(SpecError):

@@ -55,7 +55,7 @@ def _no_marks_are_left() -> Iterator[None]:
     end_marks()
 
 
-def test_the_env_slot_and_its_episode_are_noted_while_it_is_reset_or_stepped_and_at_no_other_time(
+def test_slot_and_episode_are_noted_only_while_the_env_is_reset_or_stepped(
     tmp_path: Path,
 ) -> None:
     enable_step_marks(tmp_path)
@@ -80,7 +80,7 @@ def test_the_env_slot_and_its_episode_are_noted_while_it_is_reset_or_stepped_and
     assert stepped_env(tmp_path) is None
 
 
-def test_an_episode_of_an_evaluation_is_told_as_one_and_leaves_what_training_noted(tmp_path: Path, wording) -> None:
+def test_an_evaluation_episode_is_reported_as_such_and_training_notes_remain(tmp_path: Path, wording) -> None:
     enable_step_marks(tmp_path)
     training = StepMarks("lab:Reads", SEEDS, 1)
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=0, stream=1), 8).begin(5, 2, 33)
@@ -91,7 +91,7 @@ def test_an_episode_of_an_evaluation_is_told_as_one_and_leaves_what_training_not
     assert str(stepped_env(tmp_path)) == wording("lab:Reads", "44")
 
 
-def test_env_slots_that_are_stepped_at_once_are_told_together(tmp_path: Path, wording) -> None:
+def test_slots_that_are_stepped_together_are_reported_together(tmp_path: Path, wording) -> None:
     enable_step_marks(tmp_path)
     marks = StepMarks("lab:Many", SEEDS, 10, each="world")
     marks.begin_together({world: EpisodePosition(0, 10 + world, 0) for world in range(10)})
@@ -103,7 +103,7 @@ def test_env_slots_that_are_stepped_at_once_are_told_together(tmp_path: Path, wo
     assert stepped_env(tmp_path) is None
 
 
-def test_a_worker_on_the_machine_of_its_trial_notes_beside_it_what_it_steps(tmp_path: Path, wording) -> None:
+def test_a_worker_on_the_trials_machine_writes_its_notes_next_to_the_trials(tmp_path: Path, wording) -> None:
     enable_step_marks(tmp_path)
     place = step_mark_location()
     assert place is not None
@@ -117,7 +117,7 @@ def test_a_worker_on_the_machine_of_its_trial_notes_beside_it_what_it_steps(tmp_
     assert step_mark_location() is None
 
 
-def test_marks_of_an_earlier_process_go_when_a_trial_begins_and_its_own_when_it_ends(tmp_path: Path) -> None:
+def test_old_marks_are_removed_when_a_trial_starts_and_its_own_when_it_ends(tmp_path: Path) -> None:
     enable_step_marks(tmp_path)
     StepMarks("lab:Reads", SEEDS, 1).begin(0, 4, 44)
     enable_step_marks(tmp_path)
@@ -127,7 +127,7 @@ def test_marks_of_an_earlier_process_go_when_a_trial_begins_and_its_own_when_it_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trial_goes_on_where_nothing_can_be_noted(tmp_path: Path) -> None:
+def test_a_trial_continues_if_marks_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / ".env-steps-0-0+0").mkdir()
     enable_step_marks(tmp_path)
     marks = StepMarks("lab:Reads", SEEDS, 2)
@@ -137,6 +137,6 @@ def test_a_trial_goes_on_where_nothing_can_be_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"torn", b"\xff" * 24, b"\x00" * 24, (1 << 62).to_bytes(8, "little") * 9])
-def test_a_damaged_mark_tells_nothing(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_mark_is_ignored(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".env-steps-0-0+0").write_bytes(content)
     assert stepped_env(tmp_path) is None

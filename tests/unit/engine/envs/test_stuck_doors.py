@@ -89,7 +89,7 @@ STUCK = {
 
 @pytest.mark.usefixtures("vector_id")
 @pytest.mark.parametrize("env", STUCK.values(), ids=STUCK.keys())
-def test_training_evaluating_and_validating_end_well_and_the_error_is_shown(env: str, tmp_path: Path) -> None:
+def test_training_evaluation_and_validation_succeed_and_show_the_error_in_close(env: str, tmp_path: Path) -> None:
     file = tmp_path / "stuck.yaml"
     file.write_text(SPEC.format(env=env))
     runs = ["--runs-dir", str(tmp_path / "runs")]
@@ -102,7 +102,7 @@ def test_training_evaluating_and_validating_end_well_and_the_error_is_shown(env:
 
 @pytest.mark.usefixtures("vector_id")
 @pytest.mark.parametrize("env", [STUCK["single env"], STUCK["vector env"]])
-def test_a_check_of_the_env_ends_well(env: str) -> None:
+def test_an_env_check_succeeds(env: str) -> None:
     with pytest.warns(UserWarning, match=r"raised an exception in close\(\) (.|\n)*the door is stuck"):
         done = CliRunner().invoke(cli, ["env", "check", env, "--steps", "200"])
     assert done.exit_code == 0, done.output

@@ -50,7 +50,7 @@ def played(env: TaskAutomaton, *actions: int) -> list[tuple[Any, float, bool, fl
     return [(seen["automaton"], reward, over, info["satisfied"]) for seen, reward, over, _, info in steps]
 
 
-def test_a_task_is_satisfied_where_its_labels_come_in_order() -> None:
+def test_a_task_is_satisfied_if_its_labels_occur_in_order() -> None:
     env = TaskAutomaton(Says(), A_THEN_B)
     assert played(env, 1, 0, 3, 1) == [(0, 0, False, 0), (1, 0, False, 0), (1, 0, False, 0), (2, 1, True, 1)]
     assert env.reset(seed=0)[0] == {"observation": 3, "automaton": 0}
@@ -60,7 +60,7 @@ def test_an_episode_ends_where_the_task_cannot_be_satisfied_any_more() -> None:
     assert played(TaskAutomaton(Says(), A_THEN_B), 0, 2) == [(1, 0, False, 0), (3, 0, True, 0)]
 
 
-def test_each_set_is_paid_for_once_in_a_round() -> None:
+def test_each_accepting_set_is_rewarded_once_per_round() -> None:
     again_and_again = {
         "states": ["a", "b", "neither"],
         "transitions": [
@@ -75,7 +75,7 @@ def test_each_set_is_paid_for_once_in_a_round() -> None:
     assert [satisfied for *_, satisfied in steps] == [0, 0, 0, 0, 0, 1]
 
 
-def test_transitions_with_epsilon_are_actions_that_leave_the_env_alone() -> None:
+def test_epsilon_transitions_are_actions_that_do_not_step_the_env() -> None:
     guess = {
         "states": ["any", "only a"],
         "transitions": [{"source": "any", "target": "only a", "epsilon": True}],
@@ -95,7 +95,7 @@ def test_transitions_with_epsilon_are_actions_that_leave_the_env_alone() -> None
         TaskAutomaton(box, guess)
 
 
-def test_a_dict_of_observations_gets_a_part_more() -> None:
+def test_a_dict_of_observations_gets_an_additional_part() -> None:
     env = Says()
     env.observation_space = Dict(x=Discrete(4))
     assert TaskAutomaton(env, A_THEN_B).observation_space == Dict(x=Discrete(4), automaton=Discrete(4))
@@ -113,7 +113,7 @@ def test_a_dict_of_observations_gets_a_part_more() -> None:
         ({"transitions": []}, "transitions needs at least one"),
     ],
 )
-def test_automata_that_are_none_are_refused(change: dict[str, Any], told: str) -> None:
+def test_invalid_automata_are_refused(change: dict[str, Any], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         TaskAutomaton(Says(), {**A_THEN_B, **change})
 
@@ -199,7 +199,7 @@ def _worth(values: np.ndarray[Any, Any], was_at_a: int, cell: int) -> float:
     return float(values[1 if cell == 2 else was_at_a, cell])
 
 
-def test_ppo_satisfies_a_task_as_often_as_can_be() -> None:
+def test_ppo_satisfies_a_task_with_the_best_possible_probability() -> None:
     best = best_probability()
     assert best == pytest.approx(0.8)  # the way to a leads past c once; from a to b nothing slips
     config = {
@@ -225,17 +225,17 @@ def test_ppo_satisfies_a_task_as_often_as_can_be() -> None:
 UNLABELED = {"id": "rlrun.plugin:StateLabels", "kwargs": {"labels": {}}}
 
 
-def test_the_best_probability_is_that_of_value_iteration_on_the_product() -> None:
+def test_the_best_probability_equals_value_iteration_on_the_product() -> None:
     assert task_model(EnvConfig.parse(TASK)).satisfaction() == pytest.approx(best_probability())
 
 
-def test_a_time_limit_counts_each_step_of_the_env() -> None:
+def test_the_time_limit_counts_every_step_of_the_env() -> None:
     """Right, right, down, without a slip: 0.8 * 0.8 in three steps; a slip in the second step costs one more."""
     chances = [task_model(EnvConfig.parse({**TASK, "max_episode_steps": n})).satisfaction() for n in (2, 3, 4, 5)]
     assert chances == pytest.approx([0.0, 0.64, 0.8, 0.8])
 
 
-def test_a_given_policy_is_judged_by_its_own_actions() -> None:
+def test_a_given_policy_is_evaluated_with_its_own_actions() -> None:
     model = task_model(EnvConfig.parse(TASK))
     down_at_once = np.full(len(model.env_states), 2)
     assert model.satisfaction(down_at_once) == 0.0
@@ -282,12 +282,12 @@ class Coin(gymnasium.Env[Any, Any]):  # type: ignore[misc]
         ),
     ],
 )
-def test_a_task_without_an_exact_probability_says_why(change: dict[str, Any], told: str) -> None:
+def test_a_task_without_an_exact_probability_is_refused_with_the_reason(change: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         task_model(EnvConfig.parse({**TASK, **change}))
 
 
-def test_labels_of_states_are_of_states_that_there_are(wording) -> None:
+def test_labels_may_name_only_existing_states(wording) -> None:
     env = StateLabels(SlipperyGrid(), {"a": [0], "b": [0, 1]})
     env.reset(seed=0)
     assert env.step(1)[-1] == {"labels": ["a", "b"]}
@@ -299,7 +299,7 @@ def test_labels_of_states_are_of_states_that_there_are(wording) -> None:
         StateLabels(box, {"a": [0]})
 
 
-def test_the_outcome_of_a_task_is_recorded_once() -> None:
+def test_the_outcome_column_of_a_task_is_added_only_once() -> None:
     recorded = with_satisfaction(EnvConfig.parse(TASK))
     assert recorded.columns == ("satisfied",)
     assert with_satisfaction(recorded) is recorded

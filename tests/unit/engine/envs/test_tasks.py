@@ -70,7 +70,7 @@ def config_of(**more: Any) -> EnvConfig:
 LISTED = [{"kwargs": {"goal": 1.0}}, {"kwargs": {"goal": 2.0}, "reset_options": {"shift": 0.25}}, {}]
 
 
-def test_an_episode_has_the_task_that_its_seed_draws_whatever_came_before() -> None:
+def test_the_seed_determines_an_episodes_task_regardless_of_earlier_episodes() -> None:
     one, other = make_env(config_of(tasks=LISTED)), make_env(config_of(tasks=LISTED))
     other.reset(seed=3)
     expected = {0: 1.0, 1: 2.25, 2: 0.0}
@@ -85,14 +85,14 @@ def test_an_episode_has_the_task_that_its_seed_draws_whatever_came_before() -> N
     assert min(np.bincount(found)) > 6
 
 
-def test_a_function_of_the_seed_returns_a_task_of_which_the_numbers_are_told() -> None:
+def test_numbers_of_a_task_from_a_function_of_the_seed_are_in_the_info() -> None:
     env = make_env(config_of(tasks=f"{HERE}:by_seed"))
     observation, info = env.reset(seed=12)
     assert observation == [5.5]
     assert info == {"task/goal": 5.0, "task/shift": 0.5}
 
 
-def test_an_env_is_made_anew_only_where_its_arguments_change() -> None:
+def test_an_env_is_rebuilt_only_if_its_arguments_change() -> None:
     env = make_env(config_of(tasks=[{"reset_options": {"shift": 1.0}}, {"reset_options": {"shift": 2.0}}]))
     before = Goal.made
     for seed in range(10):
@@ -115,7 +115,7 @@ def test_observations_hold_the_task_on_request(tasks: Any, space: Any, expected:
     assert env.observation_space.contains(env.step(0)[0])
 
 
-def test_a_place_is_returned_to_with_the_task_of_its_seed() -> None:
+def test_a_restored_episode_has_the_task_of_its_seed() -> None:
     config = config_of(tasks=LISTED)
     one, other = (make_vector_env(config, 3, EpisodeSeeds(5, 0)) for _ in range(2))
     one.reset()
@@ -131,7 +131,7 @@ def test_a_place_is_returned_to_with_the_task_of_its_seed() -> None:
         np.testing.assert_array_equal(one.step(step)[0], other.step(step)[0])
 
 
-def test_lessons_hold_from_an_env_slots_next_episode_on_and_return_with_it() -> None:
+def test_a_lesson_takes_effect_at_a_slots_next_episode_and_is_restored_with_it() -> None:
     lessons = Lessons(2)
     env = make_vector_env(config_of(curriculum="math:floor"), 2, EpisodeSeeds(5, 0), lessons=lessons)
     assert env.reset().ravel().tolist() == [0.0, 0.0]
@@ -169,7 +169,7 @@ def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], told: str) -
         config_of(**more)
 
 
-def test_tasks_whose_spaces_differ_or_that_are_none_are_refused(wording) -> None:
+def test_invalid_tasks_and_tasks_with_different_spaces_are_refused(wording) -> None:
     env = make_env(EnvConfig.parse({"id": f"{HERE}:Wide", "tasks": [{}, {"kwargs": {"size": 2}}]}))
     tasks = Tasks(EnvConfig.parse({"id": "any", "tasks": [{}, {}]}).tasks or "")
     second = next(seed for seed in range(99) if tasks.of(seed).index == 1)
@@ -187,7 +187,7 @@ def test_arguments_of_listed_tasks_are_checked_before_an_env_is_built(env: str, 
         check_env(EnvConfig.parse({"id": env, "tasks": [{}, {"kwargs": {f"{right}g": 1.0}}]}))
 
 
-def test_cartpole_with_tasks_is_stepped_one_by_one_and_functions_need_trust() -> None:
+def test_cartpole_with_tasks_uses_the_loop_backend_and_task_functions_need_trust() -> None:
     config = EnvConfig.parse({"id": "CartPole-v1", "tasks": [{"reset_options": {"low": -0.1, "high": 0.1}}]})
     assert backend_of(config) == "loop"
     assert env_risks(config, "env") == []

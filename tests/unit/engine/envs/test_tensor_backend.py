@@ -57,7 +57,7 @@ def viewed(factory: str, slots: int = 2, **kwargs: Any) -> Any:
     return make_vector_env(EnvConfig.parse({"tensors": factory, "kwargs": kwargs}), slots, EpisodeSeeds(0, 0))
 
 
-def test_evaluations_see_the_final_observation_and_then_the_first_of_the_episode_with_the_next_seed() -> None:
+def test_evaluations_see_the_final_observation_before_the_next_seeded_episode_starts() -> None:
     env = viewed("rlrun.toys:tensor_cartpole", max_episode_steps=2)
     first = env.reset()
     env.step(np.array([0, 1]))
@@ -119,7 +119,7 @@ def test_unknown_factories_and_arguments_are_refused() -> None:
     assert "max_episode_steps" in str(error.value)
 
 
-def test_a_simulator_that_allows_one_instance_has_no_second_one_until_it_is_closed() -> None:
+def test_a_simulator_that_allows_one_instance_is_made_again_only_after_closing() -> None:
     env = viewed(f"{HERE}:only_one")
     with pytest.raises(EnvironmentUnusable):
         viewed(f"{HERE}:only_one")
@@ -142,14 +142,14 @@ def test_settings_of_other_envs_are_refused(settings: dict[str, Any], named: str
     assert named in str(error.value)
 
 
-def test_only_envs_of_tensors_have_their_settings() -> None:
+def test_settings_of_tensor_envs_appear_only_in_their_configs() -> None:
     data = EnvConfig.parse({"tensors": "rlrun.toys:tensor_cartpole"}).to_data()
     assert data["missing_final"] == "bootstrap"
     assert EnvConfig.parse(data).to_data() == data
     assert not {"tensors", "missing_final"} & EnvConfig.parse("CartPole-v1").to_data().keys()
 
 
-def test_a_spec_names_the_line_of_settings_that_need_experience_on_the_host(tmp_path: Path) -> None:
+def test_settings_that_need_experience_on_the_host_are_refused_with_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(
         "own:\n  algorithm: ppo\n  env: {tensors: 'rlrun.toys:tensor_cartpole'}\n"

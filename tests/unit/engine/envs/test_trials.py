@@ -22,7 +22,7 @@ BANDIT = {
 }
 
 
-def test_a_trial_is_several_episodes_of_the_task_that_its_seed_draws() -> None:
+def test_a_trial_plays_several_episodes_of_the_task_drawn_by_its_seed() -> None:
     env = make_env(EnvConfig.parse(BANDIT))
     assert env.observation_space == Dict({"done": Discrete(2), "observation": Discrete(1)})
     for seed in range(3):
@@ -38,7 +38,7 @@ def test_a_trial_is_several_episodes_of_the_task_that_its_seed_draws() -> None:
         assert info["minus_regret"] == pytest.approx(5 * (arms[0] - max(arms)))
 
 
-def test_a_trial_can_be_repeated_and_its_episodes_differ() -> None:
+def test_a_trial_is_reproducible_by_seed_and_differs_between_seeds() -> None:
     env = Trials(BernoulliBandit(), 40)
     rewards = []
     for seed in (1, 1, 2):
@@ -48,7 +48,7 @@ def test_a_trial_can_be_repeated_and_its_episodes_differ() -> None:
     assert 10 < sum(rewards[0]) < 30
 
 
-def test_longer_episodes_show_done_where_the_next_one_begins() -> None:
+def test_done_is_shown_with_the_first_observation_of_the_next_episode() -> None:
     env = make_env(
         EnvConfig.parse(
             {
@@ -95,7 +95,7 @@ def thompson_regrets(tasks: np.ndarray[Any, Any], pulls: int, generator: np.rand
     return regrets
 
 
-def test_thompson_sampling_regrets_less_the_better_it_knows_the_arms() -> None:
+def test_the_regret_of_thompson_sampling_shrinks_as_it_learns_the_arms() -> None:
     """Two arms pay p and q, and each pull of the worse one costs the difference; the first pull is random."""
     draws = np.random.default_rng(0)
     tasks = np.tile([0.9, 0.1], (4_000, 1))
@@ -124,7 +124,7 @@ class Corridor(gymnasium.Env):
         return self.state, float(leaves), leaves, False, {}
 
 
-def test_values_are_those_of_the_mdp_that_was_seen_in_the_trial() -> None:
+def test_values_are_computed_from_the_mdp_estimated_during_the_trial() -> None:
     env = TrialsWithValues(Corridor(), episodes=3, gamma=0.5)
     first, _ = env.reset(seed=0)
     assert (first["value"].tolist(), first["advantages"].tolist()) == ([0], [0, 0])
@@ -168,6 +168,6 @@ def test_a_trial_is_the_same_with_and_without_values() -> None:
     assert others[2] is True
 
 
-def test_values_of_states_and_actions_that_are_no_numbers_are_refused() -> None:
+def test_values_require_discrete_spaces() -> None:
     with pytest.raises(ValueError, match="must be Discrete, not Box"):
         TrialsWithValues(gymnasium.make("CartPole-v1"))

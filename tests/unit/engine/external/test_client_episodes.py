@@ -66,7 +66,7 @@ def observed(pending_step: PendingStep) -> dict[str, list[float]]:
     return {name: np.asarray(own).tolist() for name, own in pending_step.observations.items()}
 
 
-def test_a_client_gets_the_action_of_the_observation_that_its_world_took() -> None:
+def test_a_client_receives_the_action_for_the_observation_that_it_sent() -> None:
     episodes = served()
     episode = begun(episodes)
     answer = asked(episodes, episode, 0, (1.0, 2.0))
@@ -89,7 +89,7 @@ def test_a_repeated_request_gets_the_same_action_and_counts_once() -> None:
 
 
 @pytest.mark.parametrize("seq", [-1, 2, 7, None, "1", 1.0, True])
-def test_any_other_number_is_refused_and_has_no_effect(seq: Any) -> None:
+def test_any_other_sequence_number_is_refused_without_effect(seq: Any) -> None:
     episodes = served()
     episode = begun(episodes)
     asked(episodes, episode, 0)
@@ -125,7 +125,7 @@ def test_rewards_add_up_until_the_next_step_of_the_world() -> None:
         ({"observation": [0.0, 0.0], "agent": "other"}, "agent_unknown", "'other'"),
     ],
 )
-def test_lies_are_refused_without_an_effect(entries: dict[str, Any], code: str, says: str) -> None:
+def test_invalid_requests_are_refused_without_effect(entries: dict[str, Any], code: str, says: str) -> None:
     episodes = served()
     episode = begun(episodes)
     refused = episodes.ask({"verb": "get_action", "episode": episode, "seq": 0, **entries}).result(0)
@@ -136,7 +136,7 @@ def test_lies_are_refused_without_an_effect(entries: dict[str, Any], code: str, 
 
 
 @pytest.mark.parametrize("bad", [None, [1.0], ["x", 0.0], [1e300, 0.0]])
-def test_a_bad_observation_is_refused_alone_among_those_of_its_request(bad: Any) -> None:
+def test_only_the_bad_observation_of_a_request_is_refused(bad: Any) -> None:
     episodes = served(worlds=3)
     client = client_of(episodes)
     ids = [begun(episodes, client, seq) for seq in range(3)]
@@ -154,7 +154,7 @@ def test_a_bad_observation_is_refused_alone_among_those_of_its_request(bad: Any)
     ]  # fmt: skip
 
 
-def test_observations_of_one_request_are_those_of_requests_of_their_own() -> None:
+def test_observations_sent_in_one_request_are_treated_like_separate_requests() -> None:
     numbers = np.random.default_rng(0).normal(size=(4, 2)).tolist()
     found = []
     for together in (True, False):
@@ -173,7 +173,7 @@ def test_observations_of_one_request_are_those_of_requests_of_their_own() -> Non
     assert found[0] == found[1]
 
 
-def test_an_end_gives_the_final_observation_and_frees_the_world_for_the_next_episode() -> None:
+def test_an_episode_end_delivers_the_final_observation_and_frees_the_world() -> None:
     episodes = served()
     client = client_of(episodes)
     episode = begun(episodes, client)
@@ -208,7 +208,7 @@ def test_an_end_gives_the_final_observation_and_frees_the_world_for_the_next_epi
         ([1], "info must be an object that maps names to numbers, not"),
     ],
 )
-def test_an_info_that_cannot_become_metrics_is_refused_and_the_episode_goes_on(info: Any, says: str) -> None:
+def test_an_info_that_is_not_a_set_of_metrics_is_refused_and_the_episode_continues(info: Any, says: str) -> None:
     episodes = served()
     episode = begun(episodes)
     asked(episodes, episode, 0)
@@ -236,7 +236,7 @@ def test_an_episode_without_an_observation_leaves_no_trace() -> None:
     assert begun(episodes, client, 2)
 
 
-def test_episodes_of_a_silent_client_end_as_truncated_at_the_last_observation() -> None:
+def test_episodes_of_a_silent_client_are_truncated_at_the_last_observation() -> None:
     clock = Clock()
     episodes = served(2, clock=clock)
     client, other = client_of(episodes), client_of(episodes)
@@ -257,7 +257,7 @@ def test_episodes_of_a_silent_client_end_as_truncated_at_the_last_observation() 
     assert episodes.num_clients == 1
 
 
-def test_a_client_that_waits_for_an_answer_may_be_silent() -> None:
+def test_a_client_that_is_waiting_for_an_answer_does_not_time_out() -> None:
     clock = Clock()
     episodes = served(clock=clock)
     asked(episodes, begun(episodes), 0)
@@ -266,7 +266,7 @@ def test_a_client_that_waits_for_an_answer_may_be_silent() -> None:
     assert not episodes.take(0).ended
 
 
-def test_a_protocol_of_another_major_version_is_refused_by_both_names() -> None:
+def test_another_major_protocol_version_is_refused_with_both_versions() -> None:
     refused = told(served(), "hello", protocol="2.3")
     assert refused["error"] == "protocol_mismatch"
     assert "'2.3'" in refused["message"]
@@ -281,7 +281,7 @@ def test_other_spaces_are_refused_at_the_handshake() -> None:
     assert told(served(), "hello", protocol="1.0", agents={"agent": other})["error"] == "spaces_mismatch"
 
 
-def test_a_mask_that_allows_nothing_is_refused_except_at_the_end() -> None:
+def test_a_mask_without_any_allowed_action_is_accepted_only_at_the_end() -> None:
     space = Dict({"seen": Box(-1, 1, (1,), np.float32), "action_mask": MultiBinary(3)})
     episodes = served(agents={"agent": Spaces(space, Discrete(3))})
     episode = begun(episodes)
@@ -295,7 +295,7 @@ def test_a_mask_that_allows_nothing_is_refused_except_at_the_end() -> None:
     assert told(episodes, "end_episode", episode=episode, seq=0, observation=nothing) == {}
 
 
-def test_a_logged_action_is_handed_on_or_refused_with_the_reason() -> None:
+def test_a_logged_action_is_recorded_or_refused_with_the_reason() -> None:
     request = {"verb": "log_action", "seq": 0, "observation": [0.0, 0.0], "action": 2}
     refuses = served(no_logged_actions="it can learn only from its own actions")
     refused = refuses.ask({**request, "episode": begun(refuses)}).result(0)
@@ -327,7 +327,7 @@ def test_a_logged_action_is_handed_on_or_refused_with_the_reason() -> None:
         (Dict({"a": Box(-np.inf, np.inf, (1,))}), {"a": [1e30]}, False, True),
     ],
 )
-def test_a_logged_action_is_one_that_can_have_been_carried_out(
+def test_a_logged_action_must_be_one_that_the_env_can_have_executed(
     space: Any, action: Any, published: bool, is_taken: bool
 ) -> None:
     episodes = served(agents={"agent": Spaces(SPACES.observation, space)})
@@ -342,7 +342,7 @@ def test_a_logged_action_is_one_that_can_have_been_carried_out(
 
 
 @pytest.mark.parametrize("verb", ["start_episode", "get_action", "log_returns", "end_episode"])
-def test_the_first_number_of_a_sequence_is_0(verb: str) -> None:
+def test_sequence_numbers_begin_at_0(verb: str) -> None:
     episodes = served()
     client = client_of(episodes)
     episode = "" if verb == "start_episode" else begun(episodes, client)
@@ -391,7 +391,7 @@ def test_free_worlds_take_turns_so_that_one_client_fills_all() -> None:
     assert worlds == [0, 1, 2, 0, 1, 2]
 
 
-def test_a_closed_server_answers_who_waits() -> None:
+def test_closing_the_server_answers_all_waiting_requests() -> None:
     episodes = served()
     client = client_of(episodes)
     answer = asked(episodes, begun(episodes, client), 0)
@@ -403,7 +403,7 @@ def test_a_closed_server_answers_who_waits() -> None:
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_whatever_is_repeated_or_out_of_order_each_step_counts_once(data: st.DataObject) -> None:
+def test_each_step_counts_once_even_if_messages_are_repeated_or_out_of_order(data: st.DataObject) -> None:
     """A client of two episodes sends each message any number of times, mixed with old and wrong ones."""
     episodes = served(2)
     client = client_of(episodes)

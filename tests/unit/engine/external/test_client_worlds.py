@@ -88,7 +88,7 @@ def test_a_fragment_holds_the_clients_steps_in_order_with_their_rewards_and_ends
     assert infos == [{"client_lost": 0.0, "logged_actions": 0.0}] * 2
 
 
-def test_two_clients_are_answered_together() -> None:
+def test_requests_of_two_clients_are_answered_in_one_batch() -> None:
     both_begun = threading.Barrier(2)
 
     def play_with_the_other(client: Client) -> None:
@@ -108,7 +108,7 @@ def test_two_clients_are_answered_together() -> None:
     assert recorded.env_steps == 8
 
 
-def test_the_state_of_a_recurrent_policy_follows_each_episode() -> None:
+def test_recurrent_state_is_reset_at_each_episode_start() -> None:
     model = {"core": "gru", "core_width": 4}
     with recording(1, 9, model=model) as (_, address, record), simulating(address, play):
         batch = record().batches["default"]
@@ -130,7 +130,7 @@ def log_one(client: Client) -> None:
     client.end_episode(episode, [2.0])
 
 
-def test_masked_logged_actions_stay_in_advantages_and_leave_the_losses() -> None:
+def test_masked_logged_actions_count_in_advantages_but_not_in_losses() -> None:
     with recording(1, 4, logged_actions="mask") as (_, address, record), simulating(address, log_one) as told:
         recorded = record()
     assert told == [None]
@@ -142,7 +142,7 @@ def test_masked_logged_actions_stay_in_advantages_and_leave_the_losses() -> None
     assert learned["value_targets"][0, 0] == pytest.approx(6.0)  # includes the reward after the logged action
 
 
-def test_logged_actions_are_refused_with_the_way_out() -> None:
+def test_the_refusal_of_logged_actions_names_the_setting_that_allows_them() -> None:
     with recording(1, 1) as (_, address, record), simulating(address, log_one) as told:
         record()  # its first action
         record()
@@ -151,7 +151,7 @@ def test_logged_actions_are_refused_with_the_way_out() -> None:
     assert (refused.code, "env.external.logged_actions" in str(refused)) == ("logged_action_refused", True)
 
 
-def test_a_resume_plays_nothing_and_counts_the_episodes_that_begin_again() -> None:
+def test_a_resume_replays_nothing_and_counts_the_restarted_episodes() -> None:
     with recording(2, 4) as (recorder, address, record), simulating(address, lambda client: play(client, (9,))) as told:
         record()
         state = recorder.state()
@@ -166,7 +166,7 @@ def test_a_resume_plays_nothing_and_counts_the_episodes_that_begin_again() -> No
     assert isinstance(told[0], Exception)  # the server is gone
 
 
-def test_replay_algorithms_learn_from_logged_actions_and_on_policy_ones_do_not_by_themselves() -> None:
+def test_replay_algorithms_learn_from_logged_actions_but_on_policy_ones_refuse_them_by_default() -> None:
     def decided(config: EnvConfig, algorithm: Any) -> str | None:
         env = with_logged_actions(config, {"p": algorithm}).external
         assert env is not None
@@ -186,7 +186,7 @@ def test_replay_algorithms_learn_from_logged_actions_and_on_policy_ones_do_not_b
             decided(external(logged_actions=setting), algorithm)
 
 
-def test_a_wait_for_clients_is_no_hang() -> None:
+def test_waiting_for_clients_is_not_treated_as_a_hang() -> None:
     outer = Watched("env external", list)
     with hangs_fail_after(1e-9), outer:
         waiting = Waiting()
@@ -217,7 +217,7 @@ def test_settings_of_other_envs_are_refused_beside_external() -> None:
     assert EnvConfig.parse(resolved) == external()
 
 
-def test_spaces_may_be_written_short_and_come_from_a_file(tmp_path: Any) -> None:
+def test_spaces_can_be_abbreviated_and_read_from_a_file(tmp_path: Any) -> None:
     file = tmp_path / "spaces.json"
     file.write_text(
         '{"observation": {"type": "Box", "shape": [1], "low": -1000, "high": 1000}, "action": '
@@ -245,7 +245,7 @@ def act_here(client: Client) -> list[int]:
     return actions
 
 
-def test_actions_by_the_present_weights_are_the_policys_own_and_those_by_older_ones_are_masked() -> None:
+def test_client_side_actions_count_as_the_policys_own_unless_their_weights_are_outdated() -> None:
     with recording(1, 5, logged_actions="mask") as (_, address, record), simulating(address, act_here) as told:
         recorded = record()
     batch = recorded.batches["default"]
@@ -256,7 +256,7 @@ def test_actions_by_the_present_weights_are_the_policys_own_and_those_by_older_o
 
 @given(st.integers(0, 2**16), st.sampled_from(["tanh", "relu", "elu", "silu"]), st.booleans())
 @settings(max_examples=20, deadline=None)
-def test_a_policy_in_json_has_the_logits_of_the_policy(seed: int, activation: Any, normalize: bool) -> None:
+def test_a_policy_exported_to_json_has_the_same_logits(seed: int, activation: Any, normalize: bool) -> None:
     spaces = Spaces(Box(-np.inf, np.inf, (3,), np.float32), Discrete(4, start=2))
     model = ModelConfig(hiddens=(5, 3), activation=activation)
     policy = plain_policy(ActorCriticPolicy, *spaces, model, seed=seed, normalize_observations=normalize)
@@ -282,7 +282,7 @@ def test_a_policy_in_json_has_the_logits_of_the_policy(seed: int, activation: An
 
 @given(st.integers(0, 2**16))
 @settings(max_examples=10, deadline=None)
-def test_a_client_draws_the_actions_of_a_box_as_the_policy_does_and_logs_them_unclipped(seed: int) -> None:
+def test_a_client_samples_box_actions_like_the_policy_and_logs_them_unclipped(seed: int) -> None:
     low, high = np.array([[-3.0, 1.0]], np.float32), np.array([[5.0, np.inf]], np.float32)
     spaces, model = (
         Spaces(Box(-np.inf, np.inf, (3,), np.float32), Box(low, high)),
@@ -351,7 +351,9 @@ def test_a_client_draws_the_actions_of_a_box_as_the_policy_does_and_logs_them_un
         ),
     ],
 )
-def test_a_policy_of_another_kind_is_refused_by_its_reason(action: Any, model: dict[str, Any], reason: str) -> None:
+def test_policies_that_json_cannot_represent_are_refused_with_the_reason(
+    action: Any, model: dict[str, Any], reason: str
+) -> None:
     policy = plain_policy(ActorCriticPolicy, SPACES.observation, action, ModelConfig(hiddens=(4,), **model), seed=0)
     weights = Weights(0, policy.parameters.gather(policy.module).numpy())
     with pytest.raises(UsageError, match=reason):

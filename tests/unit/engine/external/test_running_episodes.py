@@ -28,7 +28,7 @@ def running(worlds: int, clock: Clock | None = None) -> RunningEpisodes:
     return made
 
 
-def test_episodes_take_the_world_that_had_the_fewest_and_the_others_wait_in_order() -> None:
+def test_episodes_start_in_free_worlds_and_the_others_wait_in_order() -> None:
     found = running(2)
     client = found.connect()
     answers = [found.start(client) for _ in range(4)]
@@ -54,7 +54,7 @@ def test_an_episode_that_its_world_has_not_seen_leaves_the_world_to_the_next_one
     assert found.updated == set()
 
 
-def test_an_episode_that_its_world_has_seen_stays_there_until_the_world_is_freed() -> None:
+def test_an_ended_episode_that_its_world_has_seen_occupies_it_until_it_is_freed() -> None:
     found = running(1)
     episode = found.episodes[found.start(found.connect()).result()["episode"]]
     episode.is_shown = True
@@ -82,7 +82,7 @@ def test_a_silent_client_is_forgotten_and_its_episodes_are_truncated() -> None:
     assert episode.pending_step.infos["a"][CLIENT_LOST] == 1.0
 
 
-def test_further_episodes_than_may_wait_are_refused(wording) -> None:
+def test_episodes_beyond_the_limit_of_waiting_episodes_are_refused(wording) -> None:
     found = running(0)
     client = found.connect()
     for _ in range(MOST_WAITING):

@@ -71,7 +71,7 @@ def test_weights_set_the_proportions(letters: Letters) -> None:
     assert concurrently(*letters("ab"), weights=(1, 3)).take(8) == ["a0", "b0", "b1", "b2", "a1", "b3", "b4", "b5"]
 
 
-def test_only_the_output_goes_on_while_the_others_do_their_work(letters: Letters) -> None:
+def test_only_items_of_the_output_branch_are_returned_while_the_others_run(letters: Letters) -> None:
     done: list[str] = []
     first, second = letters("ab")
     work = first.for_each(done.append)
@@ -106,7 +106,7 @@ def test_a_replay_below_learning_starts_does_not_hold_up_the_branch_that_fills_i
         assert learned == ["replayed of 3", "replayed of 4"]
 
 
-def test_a_replay_that_nobody_fills_is_an_error_and_no_endless_wait(wording) -> None:
+def test_a_replay_buffer_that_nothing_fills_raises_an_error_instead_of_waiting_forever(wording) -> None:
     learning: Flow[str] = Flow(Replay([], learning_starts=3))
     with wording.raised(FlowStalled):
         concurrently(learning, learning.for_each(str)).take(1)
@@ -134,12 +134,12 @@ def test_a_branch_that_is_not_ready_forfeits_its_turn(letters: Letters) -> None:
     assert "slow" in flow.take(2)
 
 
-def test_a_barrier_is_waited_for_so_that_turns_do_not_depend_on_speed(letters: Letters) -> None:
+def test_turns_wait_for_a_barrier_so_that_their_order_does_not_depend_on_speed(letters: Letters) -> None:
     slow, fast = Flow(Worker("slow", 0.02, barrier=True)), letters("f")[0]
     assert concurrently(slow, fast, weights=(1, 2)).take(5) == ["slow", "f0", "f1", "slow", "f2"]
 
 
-def test_where_nothing_is_ready_the_root_waits_for_all_branches_at_once() -> None:
+def test_if_no_branch_is_ready_the_root_waits_for_all_of_them_at_once() -> None:
     flow = concurrently(Flow(Worker("a", 600)), Flow(Worker("b", 0.1)), Flow(Worker("c", 600)))
     assert flow.take(2) == ["b", "b"]  # if it had waited for `a` first, `a` would be here, too
 
@@ -153,7 +153,7 @@ def test_flows_may_be_nested(letters: Letters) -> None:
     assert [info.path for info in flow.describe()[0].branches[0][0].branches[1]] == ["0/1/b"]
 
 
-def test_a_branch_that_never_runs_dry_keeps_no_flow_around_it_from_what_its_neighbour_waits_for(
+def test_an_inner_branch_that_never_runs_dry_does_not_starve_the_outer_flow(
     letters: Letters,
 ) -> None:
     fragments = letters("f")[0]

@@ -50,7 +50,7 @@ def data(tmp_path: Path) -> str:
     return write(tmp_path / "data", 5)
 
 
-def test_sets_are_drawn_from_in_the_ratio_of_their_shares(tmp_path: Path) -> None:
+def test_data_sets_are_sampled_in_proportion_to_their_shares(tmp_path: Path) -> None:
     first, second = (write(tmp_path / name, seed) for name, seed in (("a", 1), ("b", 2)))
     with training([{"path": first, "share": 0.25}, {"path": second, "share": 0.75}], minibatch_size=400) as started:
         drawn = np.concatenate([next(source(started))["obs"][:, 0, 0] for _ in range(10)])
@@ -58,12 +58,12 @@ def test_sets_are_drawn_from_in_the_ratio_of_their_shares(tmp_path: Path) -> Non
     assert set(drawn.tolist()) == {1, 2}
 
 
-def test_actions_are_the_policys_own(data: str) -> None:
+def test_actions_are_converted_to_the_policys_own(data: str) -> None:
     with training(data) as started:
         assert {*next(source(started))["actions"].ravel().tolist()} == {0, 1}  # the env's actions are 1 and 2
 
 
-def test_a_training_from_data_counts_sgd_steps_and_steps_no_env(data: str) -> None:
+def test_training_from_data_counts_sgd_steps_but_no_env_steps(data: str) -> None:
     with training(data) as started:
         results = [started.step(), started.step()]
     assert [(result["sgd_steps"], result["env_steps"]) for result in results] == [(3, 0), (6, 0)]
@@ -80,7 +80,7 @@ def test_a_resume_draws_the_same_minibatches_bit_for_bit(data: str, tmp_path: Pa
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
 
 
-def test_observation_statistics_are_those_of_all_rows_and_stay_as_they_are(data: str) -> None:
+def test_observation_statistics_cover_all_rows_and_stay_fixed(data: str) -> None:
     with training(data, normalize_observations=True) as started:
         started.step()
         moments = started.running.trainee.filters.moments["observations/"]
@@ -91,7 +91,7 @@ def test_observation_statistics_are_those_of_all_rows_and_stay_as_they_are(data:
     assert moments.squares[0] == 0
 
 
-def test_a_moved_set_is_found_by_its_content_and_an_altered_one_is_refused_by_name(
+def test_a_moved_data_set_is_recognized_by_content_and_a_changed_one_is_refused_by_name(
     data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -116,7 +116,7 @@ def test_a_checkpoint_from_elsewhere_that_names_data_needs_trust(data: str, tmp_
         Training.restore(saved)
 
 
-def test_a_resume_goes_on_within_the_window_of_a_remote_set_bit_for_bit(
+def test_a_resume_continues_within_the_window_of_a_remote_data_set_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     uri = f"file://{write(tmp_path / 'data', 5, steps=10, episodes=6)}"
@@ -152,7 +152,7 @@ def test_a_policy_acts_without_the_data_that_it_has_learned_from(data: str, tmp_
             restored.evaluate(1)
 
 
-def test_actions_without_bounds_have_the_range_of_the_data(tmp_path: Path) -> None:
+def test_unbounded_actions_get_the_range_of_the_data(tmp_path: Path) -> None:
     low = np.array([-1.0, -np.inf], np.float32)
     with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Box(low, np.full(2, np.inf, np.float32))) as writer:
         actions = np.array([[0, -7], [3, 2]], np.float32)
@@ -183,12 +183,12 @@ def test_data_of_other_spaces_is_refused(data: str) -> None:
         ([{"path": "a", "share": 0.7}], r"without an env, the shares under input must sum to 1, not 0\.7"),
     ],
 )
-def test_shares_that_make_no_minibatch_are_refused(named: Any, message: str) -> None:
+def test_shares_that_do_not_make_up_a_minibatch_are_refused(named: Any, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         BC(input=named)
 
 
-def test_without_data_there_is_nothing_to_learn_from(wording) -> None:
+def test_training_without_env_and_data_is_refused(wording) -> None:
     with wording.raised(UsageError):
         Training(None, BC())
     with wording.raised(UsageError):

@@ -114,7 +114,7 @@ def through_a_file(state: dict[str, Any]) -> Any:
     return decode(data, arrays)
 
 
-def test_items_pass_the_operators_in_order() -> None:
+def test_items_pass_through_the_operators_in_order() -> None:
     assert list(from_items([1, 2, 3, 4]).filter(is_even).for_each(plus_one).combine(thrice)) == [3, 3, 3, 5, 5, 5]
 
 
@@ -134,7 +134,7 @@ def test_nothing_is_pulled_before_it_is_asked_for() -> None:
     assert pulled == [0, 1]
 
 
-def test_a_stream_goes_on_where_the_last_loop_left_it() -> None:
+def test_a_stream_continues_where_the_last_loop_stopped() -> None:
     flow = Flow(Numbers()).for_each(plus_one)
     for item in flow:
         if item == 2:
@@ -174,7 +174,7 @@ def test_pending_is_never_seen_by_an_operator_nor_by_the_user() -> None:
     assert set(seen) == {"late"}
 
 
-def test_copies_deliver_every_item_to_each() -> None:
+def test_each_copy_delivers_every_item() -> None:
     first, second, third = Flow(Numbers()).duplicate(3)
     assert first.take(3) == [0, 1, 2]
     assert second.take(1) == [0]
@@ -183,7 +183,7 @@ def test_copies_deliver_every_item_to_each() -> None:
     assert second.take(4) == [1, 2, 3, 4]
 
 
-def test_a_copy_that_nobody_pulls_is_an_error_and_no_endless_wait(wording) -> None:
+def test_a_copy_that_is_never_pulled_raises_an_error_instead_of_waiting_forever(wording) -> None:
     first, _ = Flow(Numbers()).duplicate(2)
     with wording.raised(FlowStalled):
         first.take(9)
@@ -215,7 +215,7 @@ def test_the_items_between_the_copies_of_a_stream_are_saved(pulled_first: int, p
     assert again_first.take(4) == first.take(4)
 
 
-def test_batches_that_wait_come_back_as_batches() -> None:
+def test_buffered_batches_are_restored_as_batches() -> None:
     batch = SampleBatch(obs={"a": np.arange(4.0), "b": (np.zeros(2),)}, valid=np.ones((1, 1), np.bool_))
     flow, restored = (from_items(items).combine(thrice) for items in ([batch], []))
     flow.take(1)
@@ -227,7 +227,7 @@ def test_batches_that_wait_come_back_as_batches() -> None:
     assert isinstance(waiting[0]["obs"]["b"], tuple)
 
 
-def test_batches_inside_items_that_wait_come_back_as_batches() -> None:
+def test_batches_nested_in_buffered_items_are_restored_as_batches() -> None:
     def with_more(item: tuple[int | None, SampleBatch]) -> list[Any]:
         worker, batch = item
         return ["first", item, [worker, {"seen": [batch, batch["obs"]], "more": (3, {"a": 1})}]]
@@ -265,7 +265,7 @@ class Countdown(StatefulSource[int]):
         self.left = state["left"]
 
 
-def test_a_source_with_memory_goes_on_where_it_was_saved_and_is_printed_by_its_name() -> None:
+def test_a_stateful_source_continues_where_it_was_saved_and_is_described_by_its_name() -> None:
     flow, restored = (from_items(Countdown(5)).for_each(plus_one) for _ in range(2))
     assert flow.take(2) == [6, 5]
     restored.load_state(through_a_file(flow.state()))
@@ -294,13 +294,13 @@ def test_a_state_does_not_depend_on_the_settings_of_operators() -> None:
     assert other.take(1) == ["2-3"]
 
 
-def test_operators_of_one_name_have_paths_of_their_own() -> None:
+def test_operators_with_the_same_name_have_distinct_paths() -> None:
     flow = Flow(Numbers()).combine(Pairs("+")).combine(Pairs("|"))
     assert [info.path for info in flow.describe()] == ["numbers", "Pairs", "Pairs-2"]
     assert flow.take(1) == ["0+1|2+3"]
 
 
-def test_timings_count_items_and_leave_out_what_is_upstream() -> None:
+def test_timings_count_items_and_exclude_upstream_operators() -> None:
     def slow(item: int) -> int:
         time.sleep(0.02)
         return item
@@ -340,7 +340,7 @@ def test_a_stop_iteration_in_an_operator_is_an_error_and_not_the_end_of_the_stre
         from_items([1]).for_each(exhausted).take(1)
 
 
-def test_the_flow_imports_neither_torch_nor_ray_until_it_waits_for_an_actor() -> None:
+def test_the_flow_modules_import_neither_torch_nor_ray() -> None:
     program = """
 import sys
 import rlrun.engine.flow.concurrently, rlrun.engine.flow.plan, rlrun.engine.flow.sources.items
@@ -383,7 +383,7 @@ def test_spans_are_kept_when_asked_for_and_add_up_to_the_seconds() -> None:
     assert flow.waits == []
 
 
-def test_an_operator_says_whether_its_time_is_that_of_sgd() -> None:
+def test_timings_tell_which_operators_learn() -> None:
     class Learn(Operator):
         learns = True
 
@@ -420,7 +420,7 @@ class WaitsForRoom(Operator):
         self.is_closed = True
 
 
-def test_nothing_is_pulled_for_an_operator_that_does_not_keep_up(wording) -> None:
+def test_nothing_is_pulled_while_a_for_each_operator_has_no_room(wording) -> None:
     store, source = WaitsForRoom(), Numbers()
     flow = Flow(source).for_each(store)
     assert flow.take(3) == [0, 1, 2]
@@ -447,7 +447,7 @@ class Stored(WaitsForRoom):
 
 
 @pytest.mark.parametrize("kind", ["combine", "filter"])
-def test_nothing_is_pulled_for_an_operator_of_another_kind_that_does_not_keep_up(kind: str, wording) -> None:
+def test_nothing_is_pulled_while_a_combine_or_filter_operator_has_no_room(kind: str, wording) -> None:
     source = Numbers()
     store: Parts | Stored = Parts() if kind == "combine" else Stored()
     flow = Flow(source).combine(store) if isinstance(store, Parts) else Flow(source).filter(store)
@@ -459,7 +459,7 @@ def test_nothing_is_pulled_for_an_operator_of_another_kind_that_does_not_keep_up
     assert next(flow) == 3
 
 
-def test_a_flow_reports_and_closes_what_its_operators_hold() -> None:
+def test_a_flow_reports_metrics_of_its_operators_and_closes_them() -> None:
     store = WaitsForRoom()
     flow = from_items([1, 2]).for_each(store).for_each(str)
     assert flow.take(2) == ["1", "2"]
@@ -486,7 +486,7 @@ def test_a_step_may_be_added_at_the_end_and_in_a_branch() -> None:
     assert [info.path for info in joined.describe()[0].branches[1]] == ["1/numbers", "1/Pairs", "1/len"]
 
 
-def test_no_step_is_added_where_there_is_no_operator_of_the_kind_or_two() -> None:
+def test_no_step_is_inserted_if_the_plan_has_no_operator_of_the_type_or_two() -> None:
     assert Flow(Numbers()).for_each(str).with_step_after(Pairs, len) is None
     assert Flow(Numbers()).combine(Pairs("+")).combine(Pairs("|")).with_step_after(Pairs, len) is None
 

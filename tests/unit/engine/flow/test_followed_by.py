@@ -27,7 +27,7 @@ class Due(Source):
         return Delivered(self.delivered)
 
 
-def test_every_item_comes_after_all_that_it_made_possible() -> None:
+def test_each_item_is_followed_by_everything_it_made_possible_in_the_other_flow() -> None:
     stored: list[str] = []
     done: list[int] = []
 
@@ -40,7 +40,7 @@ def test_every_item_comes_after_all_that_it_made_possible() -> None:
     assert seen == [("a", [1, 2]), ("b", [1, 2, 3, 4]), ("c", [1, 2, 3, 4, 5, 6])]
 
 
-def test_branches_side_by_side_in_the_other_flow_all_come_to_where_nothing_is_ready() -> None:
+def test_parallel_branches_of_the_other_flow_all_run_until_nothing_is_ready() -> None:
     stored: list[str] = []
     done: list[str] = []
     first = Flow(Due(stored)).for_each(lambda number: done.append(f"x{number}"))
@@ -61,13 +61,13 @@ def test_nothing_is_pulled_from_the_other_flow_before_the_first_item() -> None:
     assert pulled == []
 
 
-def test_the_other_flow_may_end_and_the_items_go_on() -> None:
+def test_items_continue_after_the_other_flow_ends() -> None:
     pulled: list[Any] = []
     assert from_items("abc").followed_by(from_items([1, 2]).for_each(pulled.append)).take(5) == ["a", "b", "c"]
     assert pulled == [1, 2]
 
 
-def test_the_plan_names_both_flows_and_a_checkpoint_holds_the_state_of_both(
+def test_the_plan_and_the_state_contain_both_flows(
     letters: Callable[[str], list[Flow[str]]],
 ) -> None:
     stored: list[str] = ["x"]
@@ -91,6 +91,6 @@ def test_an_error_in_the_other_flow_names_its_operator(wording) -> None:
     assert raised.value.__notes__ == wording()
 
 
-def test_the_printed_plan_says_that_what_follows_goes_no_further(wording) -> None:
+def test_the_printed_plan_says_that_the_other_flow_ends_there(wording) -> None:
     flow = from_items("ab").followed_by(from_items([1]).for_each(str)).for_each(repr)
     assert plan_text(flow.describe()).splitlines() == wording("followed_by", "from_items")

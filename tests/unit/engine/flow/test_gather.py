@@ -12,14 +12,14 @@ def trainee(make_trainee):
     return make_trainee(A2C(A2C.Config(num_workers=3)))[0]
 
 
-def test_items_are_passed_on_once_every_worker_has_one_in_the_order_of_the_workers(trainee) -> None:
+def test_items_are_joined_in_worker_order_once_every_worker_has_delivered_one(trainee) -> None:
     gather = GatherWorkers(trainee)
     assert gather((3, "c")) == []
     assert gather((1, "a")) == []
     assert gather((2, "b")) == [["a", "b", "c"]]
 
 
-def test_a_worker_that_is_ahead_waits_for_the_others_with_its_next_item(trainee) -> None:
+def test_the_next_item_of_a_worker_that_is_ahead_waits_for_the_other_workers(trainee) -> None:
     gather = GatherWorkers(trainee)
     for worker, item in ((1, "a1"), (1, "a2"), (2, "b1")):
         assert gather((worker, item)) == []
@@ -28,7 +28,7 @@ def test_a_worker_that_is_ahead_waits_for_the_others_with_its_next_item(trainee)
     assert gather((3, "c2")) == [["a2", "b2", "c2"]]
 
 
-def test_what_waits_is_kept_in_checkpoints(trainee) -> None:
+def test_waiting_items_are_saved_in_checkpoints(trainee) -> None:
     gather, resumed = GatherWorkers(trainee), GatherWorkers(trainee)
     gather((2, "b"))
     gather((3, "c"))
@@ -36,6 +36,6 @@ def test_what_waits_is_kept_in_checkpoints(trainee) -> None:
     assert resumed((1, "a")) == [["a", "b", "c"]]
 
 
-def test_an_item_of_no_worker_is_refused(trainee, wording) -> None:
+def test_an_item_without_a_worker_is_refused(trainee, wording) -> None:
     with wording.raised(RuntimeError):
         GatherWorkers(trainee)((None, "x"))

@@ -42,7 +42,7 @@ def fragment_with_advantages(workers):
 
 
 @pytest.mark.parametrize("algorithm", [A2C, Impala])
-def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(make_trainee, algorithm):
+def test_applying_gradients_from_a_worker_equals_one_local_sgd_step(make_trainee, algorithm):
     trainee, workers = learning(make_trainee, algorithm)
     whole_fragments = algorithm is Impala
     compute = ComputeGradients(trainee.learner_factory, whole_fragments=whole_fragments)
@@ -64,7 +64,7 @@ def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(ma
     assert own == pytest.approx(expected, rel=rounding_error(12), abs=rounding_error(12))
 
 
-def test_gradients_are_those_at_the_weights_that_acted(make_trainee, wording):
+def test_gradients_are_computed_at_the_weights_that_were_last_received(make_trainee, wording):
     trainee, workers = learning(make_trainee)
     compute = ComputeGradients(trainee.learner_factory)
     batch = fragment_with_advantages(workers)
@@ -137,7 +137,7 @@ class Told(WorkerOperator):
         return item
 
 
-def test_operators_on_a_worker_learn_which_one_it_is_and_what_acts_there(make_trainee):
+def test_operators_on_a_worker_are_told_its_index_and_each_new_policy_version(make_trainee):
     trainee, workers = make_trainee(A2C(A2C.Config(**SMALL)))
     notes = []
     flow = trainee.workers.rollouts(Told(notes), dict)
@@ -150,7 +150,7 @@ def test_operators_on_a_worker_learn_which_one_it_is_and_what_acts_there(make_tr
     assert OperatorChain([Told(notes), dict]).for_worker(3).operators[0].worker == 3
 
 
-def test_standardising_over_several_processes_is_standardising_all_that_they_have():
+def test_standardizing_across_processes_equals_standardizing_all_their_data():
     generator = np.random.default_rng(0)
     x = generator.normal(3.0, 2.0, (5, 4)).astype(np.float32)
     valid = generator.random((5, 4)) < 0.7

@@ -36,7 +36,7 @@ def constant_fragment(time=4, columns=2, reward=1.0):
     )
 
 
-def test_advantages_are_added_and_the_fragment_stays_as_it_was():
+def test_advantages_are_added_to_a_copy_of_the_fragment():
     item = constant_fragment(time=2, columns=1)
     item["values"][:] = 1.0
     done = ComputeAdvantages(gamma=0.5, gae_lambda=1.0)(item)
@@ -59,7 +59,7 @@ def test_a_half_full_batch_survives_a_round_trip_through_its_state():
     assert second.state() == {"waiting": []}
 
 
-def test_standardising_counts_valid_steps_only():
+def test_standardize_uses_only_valid_steps():
     item = constant_fragment()
     item["advantages"] = np.arange(8, dtype=np.float32).reshape(4, 2)
     item["valid"][3] = False
@@ -69,7 +69,7 @@ def test_standardising_counts_valid_steps_only():
     assert done[3].tolist() == [0.0, 0.0]
 
 
-def test_an_exact_batch_holds_so_many_steps_and_the_rest_waits_for_the_next():
+def test_an_exact_batch_has_the_requested_size_and_the_rest_waits_for_the_next():
     def column(first, number):
         return SampleBatch(number=np.arange(first, first + number)[None], valid=np.ones((1, number), bool))
 
@@ -83,7 +83,7 @@ def test_an_exact_batch_holds_so_many_steps_and_the_rest_waits_for_the_next():
     assert operator.state()["waiting"][0]["number"].tolist() == [[15, 16]]
 
 
-def test_a_row_of_a_whole_fragment_ends_with_an_empty_cell_that_keeps_its_observation():
+def test_a_row_of_a_whole_fragment_ends_with_an_invalid_cell_for_the_closing_observation():
     item = constant_fragment(time=3, columns=2)
     item["obs"][:] = np.arange(4)[:, None, None]
     item["terminateds"][0, 0], item["valid"][1, 0] = True, False
@@ -176,7 +176,7 @@ class NoteFilters(WorkerOperator):
         return item
 
 
-def test_what_workers_have_seen_is_merged_once_and_goes_out_with_the_next_weights(make_trainee):
+def test_filter_updates_of_workers_are_merged_once_and_sent_with_the_next_weights(make_trainee):
     trainee, workers = small(make_trainee, normalize_observations=True)
     sent = []
     flow = trainee.workers.rollouts(NoteFilters(sent)).for_each(MergeFilters(trainee))
@@ -190,7 +190,7 @@ def test_what_workers_have_seen_is_merged_once_and_goes_out_with_the_next_weight
     assert 0 < sent[1]["observations/"] < sent[2]["observations/"]
 
 
-def test_the_age_of_the_weights_that_acted_is_measured_in_batches(trainee):
+def test_policy_lag_is_measured_in_batches(trainee):
     train = TrainOnBatch(trainee)
     trainee.learner.weights_version = 5
     item = constant_fragment()
@@ -201,7 +201,7 @@ def test_the_age_of_the_weights_that_acted_is_measured_in_batches(trainee):
     assert trainee.lag.take() == {"policy_lag_mean": None, "policy_lag_max": None}
 
 
-def test_rows_without_a_step_have_no_age(trainee):
+def test_rows_without_a_step_do_not_count_in_the_policy_lag(trainee):
     train = TrainOnBatch(trainee)
     trainee.learner.weights_version = 5
     item = constant_fragment()
@@ -212,7 +212,7 @@ def test_rows_without_a_step_have_no_age(trainee):
 
 
 @pytest.mark.parametrize("whole_fragments", [False, True])
-def test_a_minibatch_counts_steps_and_whole_fragments_are_not_cut(trainee, whole_fragments):
+def test_minibatches_are_sized_in_steps_but_never_split_whole_fragments(trainee, whole_fragments):
     train = TrainOnBatch(trainee, num_epochs=2, minibatch_size=8, whole_fragments=whole_fragments)
     item = constant_fragment(time=4, columns=6)
     item["weights_version"] = np.zeros((4, 6), np.int32)
@@ -221,7 +221,7 @@ def test_a_minibatch_counts_steps_and_whole_fragments_are_not_cut(trainee, whole
     assert trainee.learner.last_batch["valid"].shape == ((6, 5) if whole_fragments else (24, 1))
 
 
-def test_rows_of_sequences_are_filled_with_steps_and_begin_with_the_state_before_the_first():
+def test_sequence_rows_are_packed_with_steps_and_start_with_the_preceding_state():
     """Slot 0 ends its episode at step 1: row 2 holds the final observation. Five rows do not divide by two."""
     item = SampleBatch(
         obs=np.arange(10.0).reshape(5, 2),
@@ -243,7 +243,7 @@ def test_a_recurrent_network_does_not_learn_from_single_steps(trainee, wording):
         TrainOnBatch(trainee)(item)
 
 
-def test_the_target_network_stays_behind_until_it_is_due(make_trainee):
+def test_the_target_network_changes_only_when_an_update_is_due(make_trainee):
     trainee, _ = small(make_trainee, WithTarget)
     learner = trainee.learner
     update = UpdateTargetNetwork(trainee, every=2)

@@ -80,7 +80,7 @@ def test_every_built_in_algorithm_is_drawn_in_all_formats(algorithm: str) -> Non
         assert f'"{name}' in mermaid.stdout
 
 
-def test_the_file_name_says_how_to_draw(tmp_path: Path) -> None:
+def test_the_file_extension_selects_the_format(tmp_path: Path) -> None:
     for name, begins in (("a.mmd", "flowchart TD\n"), ("a.txt", "parallel_rollouts")):
         done = plan("ppo", "-o", tmp_path / name)
         assert done.stdout == f"Drawn: {tmp_path / name}\n"
@@ -102,13 +102,13 @@ def test_an_experiment_of_a_file_is_drawn_with_its_own_settings(tmp_path: Path) 
     assert "a drawing shows one plan, but the files contain 2 experiments" in refused.stderr
 
 
-def test_a_folder_that_does_not_exist_is_told_before_anything_is_drawn(tmp_path: Path, wording) -> None:
+def test_a_missing_output_folder_is_reported_before_anything_is_drawn(tmp_path: Path, wording) -> None:
     done = plan("ppo", "-o", tmp_path / "nowhere" / "a.mmd")
     assert done.exit_code == 2
     assert wording(tmp_path / "nowhere") in done.stderr.splitlines()
 
 
-def test_a_plan_as_svg_is_answered_with_the_forms_that_there_are(tmp_path: Path, wording) -> None:
+def test_the_error_for_svg_lists_the_supported_formats(tmp_path: Path, wording) -> None:
     done = plan("ppo", "-o", tmp_path / "a.svg")
     assert done.exit_code == 2
     assert wording(tmp_path / "a.mmd") in done.stderr.splitlines()

@@ -14,7 +14,7 @@ def collecting(make_trainee):
     return make_trainee(A2C(A2CConfig(**SMALL)))
 
 
-def test_a_second_stream_of_one_policys_fragments_is_refused_and_says_what_to_do(collecting, wording):
+def test_a_second_stream_of_the_same_policys_fragments_is_refused_with_advice(collecting, wording):
     workers = collecting[0].workers
     first = workers.rollouts()
     with wording.raised(UsageError, "default"):
@@ -33,7 +33,7 @@ def test_copies_of_the_stream_deliver_the_same_fragments(collecting):
     assert workers.counts.env_steps == np.count_nonzero(first["valid"])
 
 
-def test_weights_hold_all_parameters_only_for_those_who_learn_on_the_workers(make_trainee):
+def test_weights_contain_all_parameters_only_if_workers_compute_gradients(make_trainee):
     algorithm = A2C(A2CConfig(**SMALL))
     acting, learning = make_trainee(algorithm)[0], make_trainee(algorithm)[0]
     acting.workers.rollouts()
@@ -47,7 +47,7 @@ def test_weights_hold_all_parameters_only_for_those_who_learn_on_the_workers(mak
     assert learning.weights().learning.optimizer == {}
 
 
-def test_fragments_of_the_local_worker_are_here_and_never_left_behind_a_reference(collecting):
+def test_the_local_worker_delivers_fragments_and_never_references(collecting):
     trainee, _ = collecting
     flow = trainee.workers.rollouts(mode="async", deliver="references")
     trainee.workers.send(trainee.weights())

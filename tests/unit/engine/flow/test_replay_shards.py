@@ -41,7 +41,7 @@ def fragments(number):
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(sampling):
+def test_a_shard_draws_the_same_samples_as_a_replay_buffer_with_its_seed_and_fragments(sampling):
     settings = {"n_step": 3, "gamma": 0.9, "seed": 5}
     config = ReplayConfig(capacity=60, sampling=sampling)
     shard = ReplayShard(partial(ReplayBuffer, config, num_workers=2, **settings))
@@ -70,7 +70,7 @@ def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(sampling
     np.testing.assert_array_equal(another.sample(1, 9, 0, None)["indices"][0], replay.sample(9, 0)["indices"])
 
 
-def test_a_small_fragment_travels_itself():
+def test_a_small_fragment_is_sent_itself_instead_of_a_reference():
     (fragment,) = fragments(1)
     assert LeaveOnWorker()(fragment) is fragment
 
@@ -94,7 +94,7 @@ def test_workers_and_capacity_are_shared_out_to_the_shards():
     assert ReplayShards(ReplayConfig(), 5, (1, 2), **settings).num_shards == 2
 
 
-def test_in_one_process_so_many_minibatches_follow_each_fragment_and_none_before_learning_starts():
+def test_in_one_process_a_fixed_number_of_minibatches_follows_each_fragment_once_learning_starts():
     for minibatches in (1, 3):
         config = {**SMALL, "asynchrony": {"minibatches_per_fragment": minibatches, "weights_age": 5}}
         with Training("CartPole-v1", Apex(**config), seed=2) as training:
@@ -107,7 +107,7 @@ def test_in_one_process_so_many_minibatches_follow_each_fragment_and_none_before
                 assert learned in ((0,) if stored < 40 else (0, minibatches) if stored < 60 else (minibatches,))
 
 
-def test_most_minibatches_for_an_env_step_are_kept_to():
+def test_training_intensity_limits_the_minibatches_per_env_step():
     with Training("CartPole-v1", Apex(**SMALL, training_intensity=0.05), seed=2) as training:
         for _ in range(4):
             result = training.step()
@@ -115,7 +115,7 @@ def test_most_minibatches_for_an_env_step_are_kept_to():
         assert result["minibatches_per_env_step"] < 0.06
 
 
-def test_a_restored_run_in_one_process_whose_weights_are_never_old_goes_on_bit_for_bit(tmp_path):
+def test_a_restored_single_process_run_with_fresh_weights_continues_bit_for_bit(tmp_path):
     with Training("CartPole-v1", Apex(**SMALL, asynchrony={"weights_age": 1}), seed=4) as training:
         for _ in range(2):
             training.step()
@@ -129,7 +129,7 @@ def test_a_restored_run_in_one_process_whose_weights_are_never_old_goes_on_bit_f
         assert result[name] == expected[name]
 
 
-def test_the_plan_tells_what_runs_beside_what():
+def test_the_plan_shows_which_branches_run_concurrently():
     config = {"num_workers": 3, "asynchrony": {"replay_shards": 2}}
     (joined,) = Training("CartPole-v1", Apex(**config)).description.plan().describe()
     collecting, learning = joined.branches

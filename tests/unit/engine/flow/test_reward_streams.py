@@ -46,24 +46,24 @@ def one_step(stream: RewardStream, batch: SampleBatch) -> list[float]:
 
 
 @pytest.mark.parametrize("terminated", [True, False])
-def test_a_stream_that_is_not_episodic_goes_on_with_the_first_step_of_the_next_episode(terminated: bool) -> None:
+def test_a_non_episodic_stream_continues_with_the_first_step_of_the_next_episode(terminated: bool) -> None:
     stream = RewardStream("intrinsic", "intrinsic_rewards", GAMMA, 0.0, is_episodic=False)
     found = one_step(stream, two_episodes("intrinsic", "intrinsic_rewards", terminated=terminated))
     assert found == [1 + 10 - 10, 2 + 20 - 20, 4 + 25 - 40, 8 + 30 - 50]
 
 
-def test_an_episodic_stream_expects_nothing_behind_a_termination() -> None:
+def test_an_episodic_stream_does_not_bootstrap_after_a_termination() -> None:
     stream = RewardStream("cost", "cost", GAMMA, 0.0)
     assert one_step(stream, two_episodes("cost", "cost")) == [1 + 10 - 10, 2 + 0 - 20, 4 + 25 - 40, 8 + 30 - 50]
 
 
-def test_advantages_that_are_not_episodic_reach_over_an_end() -> None:
+def test_advantages_of_a_non_episodic_stream_cross_episode_ends() -> None:
     going_on = RewardStream("intrinsic", "intrinsic_rewards", GAMMA, 1.0, is_episodic=False)
     found = one_step(going_on, two_episodes("intrinsic", "intrinsic_rewards"))
     assert found[1] == pytest.approx(2 + 0.5 * (4 + 0.5 * (8 + 0.5 * 60)) - 20)
 
 
-def test_behind_the_last_step_of_a_fragment_that_ended_comes_its_final_observation() -> None:
+def test_a_non_episodic_stream_bootstraps_from_the_final_observation_at_a_fragments_end() -> None:
     stream = RewardStream("intrinsic", "intrinsic_rewards", GAMMA, 1.0, is_episodic=False)
     batch = SampleBatch(
         intrinsic_rewards=np.array([[1.0], [2.0], [0.0], [np.nan]], np.float32),
@@ -77,7 +77,7 @@ def test_behind_the_last_step_of_a_fragment_that_ended_comes_its_final_observati
     assert found[0] == 1 + 0.5 * (2 + 0.5 * 30) - 10
 
 
-def test_a_stream_that_is_not_episodic_goes_on_with_the_next_agent_of_the_slot_over_empty_rows() -> None:
+def test_a_non_episodic_stream_skips_empty_rows_to_the_next_agent_in_the_slot() -> None:
     stream = RewardStream("intrinsic", "intrinsic_rewards", GAMMA, 1.0, is_episodic=False)
     nobody = np.nan
     batch = SampleBatch(
@@ -93,7 +93,7 @@ def test_a_stream_that_is_not_episodic_goes_on_with_the_next_agent_of_the_slot_o
     assert found[[1, 3, 6]].tolist() == [1 + 0.5 * middle - 10, middle - 20, last - 40]
 
 
-def test_the_columns_of_a_stream_have_its_name_in_front() -> None:
+def test_columns_of_a_stream_are_prefixed_with_its_name() -> None:
     batch = with_advantages(two_episodes("cost", "tears"), RewardStream("cost", "tears", GAMMA, 0.5))
     advantages, targets = batch["cost_advantages"], batch["cost_value_targets"]
     valid = batch["valid"]
@@ -132,7 +132,7 @@ def test_a_fragment_gets_advantages_of_all_streams_and_their_weighted_sum() -> N
 
 
 @pytest.mark.parametrize("use_baseline", [True, False])
-def test_whole_episodes_get_the_returns_of_their_costs(use_baseline: bool) -> None:
+def test_cost_targets_of_whole_episodes_are_the_discounted_costs(use_baseline: bool) -> None:
     costs = two_episodes("cost", "tears", terminated=False)  # the first episode is cut off, the second goes on
     batch = SampleBatch(
         costs, rewards=np.zeros((5, 1), np.float32), values=np.zeros((6, 1), np.float32), obs=np.zeros((6, 1, 1))
@@ -181,7 +181,7 @@ def test_the_multiplier_climbs_while_an_episode_costs_more_than_the_limit() -> N
     np.testing.assert_array_equal(found, costly(0.0)["advantages"])
 
 
-def test_costs_of_a_batch_in_which_no_episode_ends_wait_for_the_next() -> None:
+def test_costs_of_a_batch_without_an_episode_end_carry_over_to_the_next_batch() -> None:
     operator = LagrangianAdvantages("cost", limit=1.0, rate=1.0)
     operator(costly(3.0, ends=0))
     assert operator.multiplier == 0.0
@@ -219,7 +219,9 @@ def random_fragment(seed: int, *, time: int = 20, slots: int = 2) -> SampleBatch
     )
 
 
-def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(make_trainee: MakeTrainee) -> None:
+def test_intrinsic_rewards_are_divided_by_the_deviation_of_their_non_episodic_returns(
+    make_trainee: MakeTrainee,
+) -> None:
     operator = intrinsic(make_trainee)
     raw, scaled = [], []
     for seed in (0, 1):
@@ -253,7 +255,7 @@ def errors(operator: IntrinsicRewards, rows: SampleBatch) -> np.ndarray[Any, Any
     return np.where(rows["valid"], found.reshape(rows["valid"].shape), 0.0)
 
 
-def test_what_stands_in_rows_without_a_step_counts_nowhere(make_trainee: MakeTrainee) -> None:
+def test_rows_without_a_step_affect_neither_rewards_nor_statistics(make_trainee: MakeTrainee) -> None:
     batch, other = random_fragment(0), random_fragment(0)
     other["obs"][5] = 1e9  # no step leads to the first observation after an end
     other["obs"][12] = 1e9
@@ -264,7 +266,7 @@ def test_what_stands_in_rows_without_a_step_counts_nowhere(make_trainee: MakeTra
     assert not found["intrinsic_rewards"][[4, 11]].any()
 
 
-def test_behind_a_step_is_what_its_agent_is_shown_next(make_trainee: MakeTrainee) -> None:
+def test_the_next_observation_of_a_step_is_the_next_one_its_agent_sees(make_trainee: MakeTrainee) -> None:
     batch, other = random_fragment(0), random_fragment(0)
     batch["valid"][7, 0] = other["valid"][7, 0] = False  # the agent has no decision there
     other["obs"][7, 0] = 1e9
@@ -285,7 +287,7 @@ def test_observations_are_normalised_by_running_moments_and_clipped(make_trainee
     np.testing.assert_allclose(reached[:, [0, 1, 3]].std(0), 1.0, atol=rounding_error(reached.size))
 
 
-def test_each_worker_has_running_returns_of_its_own(make_trainee: MakeTrainee) -> None:
+def test_running_returns_are_kept_per_worker(make_trainee: MakeTrainee) -> None:
     one, other = intrinsic(make_trainee), intrinsic(make_trainee)
     for worker in (1, 2):
         one((worker, random_fragment(worker)))
@@ -294,7 +296,7 @@ def test_each_worker_has_running_returns_of_its_own(make_trainee: MakeTrainee) -
     assert not np.array_equal(one._running[1], one._running[2])
 
 
-def test_a_resume_goes_on_with_the_moments(make_trainee: MakeTrainee) -> None:
+def test_a_resume_restores_the_moments(make_trainee: MakeTrainee) -> None:
     operator = intrinsic(make_trainee)
     operator((None, random_fragment(0)))
     resumed = intrinsic(make_trainee)

@@ -73,7 +73,7 @@ def test_a_round_leaves_out_slow_workers_and_drops_their_late_fragments() -> Non
     assert workers.counts.env_steps == 5
 
 
-def test_a_round_waits_for_all_by_default_and_a_restored_source_asks_all() -> None:
+def test_by_default_a_round_waits_for_all_workers_also_after_a_restore() -> None:
     workers = InOrder([[(3, 0), (1, 0)], [(2, 0)], [(1, 1), (2, 1), (3, 1)]], fragments_per_round=3)
     source = SyncRollouts(workers, DEFAULT_POLICY, ())
     assert rounds(source, 3) == [10, 20, 30]
@@ -89,14 +89,14 @@ def test_the_share_is_rounded_up_to_whole_workers(num_workers: int, share: float
     assert WorkerSet(None, num_workers, min_share_of_fragments=share).fragments_per_round == needed
 
 
-def test_a_set_of_workers_without_a_fragment_has_lost_something() -> None:
+def test_workers_whose_fragments_were_left_out_do_not_count_as_having_lost_nothing() -> None:
     workers = WorkerSet(None, 2, min_share_of_fragments=0.5)
     assert workers.lost_nothing
     workers.counts.fragments_left_out = 1
     assert not workers.lost_nothing
 
 
-def test_workers_that_learn_leave_out_nobody(wording) -> None:
+def test_min_share_of_fragments_is_refused_for_workers_that_learn(wording) -> None:
     algorithm = DDPPO(num_workers=2, min_share_of_fragments=0.5)
     with wording.raised(UsageError, "min_share_of_fragments"):
         Description(EnvConfig(id="CartPole-v1"), Policies.alone(algorithm)).plan()

@@ -31,7 +31,7 @@ def test_a_constant_setting_that_an_operator_replaces_in_place_has_its_new_value
     assert clock.scheduled() is clock.scheduled()
 
 
-def test_an_iterations_env_steps_are_those_since_it_began():
+def test_env_steps_of_an_iteration_are_counted_from_its_start():
     counts = RolloutCounts()
     clock = Clock({}, counts, Learner)
     counts.env_steps = 30
@@ -41,7 +41,7 @@ def test_an_iterations_env_steps_are_those_since_it_began():
     assert (clock.env_steps_this_iteration, clock.env_steps) == (4, 34)
 
 
-def test_where_no_env_is_stepped_schedules_and_iterations_follow_the_minibatches():
+def test_without_env_steps_schedules_and_iterations_follow_the_sgd_steps():
     counts, learner = RolloutCounts(), Learner()
     clock = Clock({"lr": ((0, 1.0), (100, 0.0))}, counts, lambda: learner, "sgd_steps")
     learner.sgd_steps = 25
@@ -51,7 +51,7 @@ def test_where_no_env_is_stepped_schedules_and_iterations_follow_the_minibatches
     assert (clock.value("lr"), clock.steps_this_iteration, clock.env_steps_this_iteration) == (0.5, 25, 7)
 
 
-def test_filters_add_up_what_workers_have_seen_and_come_back_from_a_checkpoint():
+def test_filters_merge_the_moments_of_workers_and_restore_them_from_a_checkpoint():
     filters, restored = Filters(), Filters()
     filters.merge({"returns": Moments.of(np.array([1.0, 2.0]), 1)})
     filters.merge({"returns": Moments.of(np.array([6.0]), 1), "observations/": Moments.of(np.array([[1.0, 4.0]]), 1)})

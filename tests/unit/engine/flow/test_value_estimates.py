@@ -26,13 +26,13 @@ def test_all_batches_of_an_iteration_are_measured_together():
     assert operator.metrics() == {}
 
 
-def test_steps_that_are_none_are_not_measured():
+def test_invalid_steps_are_not_measured():
     operator = MeasureValues()
     operator(batch([1.0, np.nan, 3.0], [1.0, np.nan, 3.0], [True, False, True]))
     assert operator.metrics() == {"learner/value_mean": 2.0, "learner/explained_variance": 1.0}
 
 
-def test_what_is_reported_is_declared():
+def test_all_reported_metrics_are_declared():
     operator = MeasureValues()
     operator(batch([1.0, 2.0], [5.0, 5.0]))
     measured = operator.metrics()

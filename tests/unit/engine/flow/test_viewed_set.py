@@ -52,7 +52,7 @@ def fragments_and_set(
     return batches, ViewedSet(DataSet(folder), policy.leaves, policy.behavior().action_space)
 
 
-def test_views_read_the_files_that_are_open(tmp_path: Path) -> None:
+def test_views_share_the_open_files_of_the_data_set(tmp_path: Path) -> None:
     policy = policy_of(ShortEpisodes, views={"prev_rewards": 1})
     fragments_and_set(tmp_path / "set", policy, ShortEpisodes)
     data = DataSet(tmp_path / "set")
@@ -68,7 +68,7 @@ def assert_equal(found: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("env", [ShortEpisodes, ShortChoices, ShortFilms])
 @pytest.mark.parametrize("views", [{"prev_actions": 2, "prev_rewards": 3, "obs": 4}, {"prev_rewards": 1}])
-def test_views_of_a_set_are_those_that_acted_while_it_was_recorded(
+def test_views_of_a_data_set_equal_those_seen_while_it_was_recorded(
     tmp_path: Path, env: type[ShortEpisodes], views: dict[str, int]
 ) -> None:
     batches, data = fragments_and_set(tmp_path / "set", policy_of(env, views=views), env)
@@ -88,7 +88,7 @@ def test_views_of_a_set_are_those_that_acted_while_it_was_recorded(
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_views_of_a_set_are_those_of_a_replay_that_the_run_filled(tmp_path: Path, n_step: int) -> None:
+def test_views_of_a_data_set_equal_those_of_a_replay_buffer_filled_by_the_same_run(tmp_path: Path, n_step: int) -> None:
     batches, data = fragments_and_set(tmp_path / "set", policy_of(), ShortEpisodes)
     ring = ReplayRing(1000, 1, n_step, 0.9)
     for batch in batches:
@@ -100,7 +100,7 @@ def test_views_of_a_set_are_those_of_a_replay_that_the_run_filled(tmp_path: Path
         assert_equal(found[name], kept[name])
 
 
-def test_sequences_of_views_begin_with_padding_at_each_episode_s_start_and_never_see_another_episode(
+def test_views_in_sequences_are_padded_at_episode_starts_and_never_cross_episodes(
     tmp_path: Path,
 ) -> None:
     _, data = fragments_and_set(tmp_path / "set", policy_of(), ShortEpisodes)

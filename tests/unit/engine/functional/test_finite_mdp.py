@@ -21,7 +21,7 @@ def test_optimal_values_solve_bellmans_equation() -> None:
     assert chain().at_start(q.max(-1)) == pytest.approx(10.0)
 
 
-def test_the_values_of_a_policy_are_those_of_its_linear_equations() -> None:
+def test_values_of_a_policy_solve_its_linear_equations() -> None:
     mdp, policy = chain(), np.array([[0.5, 0.5], [0.25, 0.75]])
     q = mdp.q_of(policy, 0.9)
     follow = np.einsum("sa,sat->st", policy, mdp.transitions)
@@ -34,7 +34,7 @@ def test_without_discount_values_are_returns_within_the_time_limit() -> None:
     np.testing.assert_allclose(q, [[1 + 10, 1 + 10], [2 + 10, 10]])
 
 
-def test_without_discount_and_time_limit_there_are_none(wording) -> None:
+def test_undiscounted_values_without_a_time_limit_are_refused(wording) -> None:
     with wording.raised(ValueError):
         chain().optimal_q(1.0)
 

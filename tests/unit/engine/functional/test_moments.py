@@ -11,7 +11,7 @@ samples = arrays(np.float64, st.tuples(st.integers(1, 20), st.just(3)), elements
 
 
 @given(samples, samples)
-def test_merged_moments_are_those_of_both_streams(first, second):
+def test_merged_moments_equal_the_moments_of_both_streams_together(first, second):
     merged = Moments.of(first, 1).merged(Moments.of(second, 1))
     both = np.concatenate([first, second])
     assert merged.count == len(both)
@@ -19,7 +19,7 @@ def test_merged_moments_are_those_of_both_streams(first, second):
     np.testing.assert_allclose(merged.variance, both.var(0) if len(both) > 1 else 1.0, atol=1e-6)
 
 
-def test_moments_of_nothing_leave_what_they_are_merged_with():
+def test_merging_with_empty_moments_changes_nothing():
     some = Moments.of(np.array([1.0, 2.0, 3.0]), 1)
     for merged in (some.merged(Moments.empty(())), Moments.empty(()).merged(some)):
         assert (merged.count, merged.mean, merged.squares) == (3.0, 2.0, 2.0)

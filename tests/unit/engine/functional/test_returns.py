@@ -92,7 +92,7 @@ def test_reverse_scan_solves_its_recurrence(deltas, decays):
     valid=arrays(np.bool_, (T, B)),
     start=arrays(np.float64, (B,), elements=numbers),
 )
-def test_forward_sums_count_steps_only_and_start_afresh_after_every_end(rewards, ends, valid, start):
+def test_forward_sums_include_only_valid_steps_and_restart_after_every_end(rewards, ends, valid, start):
     rewards, ends = np.where(valid, rewards, 0.0), ends & valid
     expected, before = np.zeros((T, B)), start.copy()
     for t in range(T):
@@ -101,7 +101,7 @@ def test_forward_sums_count_steps_only_and_start_afresh_after_every_end(rewards,
     np.testing.assert_allclose(forward_discounted_sums(rewards, ends, valid, 0.9, start), expected, atol=1e-9)
 
 
-def test_discounted_returns_are_those_of_each_episode_from_its_end() -> None:
+def test_discounted_returns_sum_the_rewards_until_the_end_of_each_episode() -> None:
     rewards = np.array([1.0, 2.0, 4.0, 0.0, 8.0, 0.0])
     found = discounted_returns(rewards, np.array([0, 4]), np.array([3, 1]), 0.5)
     assert found.tolist() == [3.0, 4.0, 4.0, 0.0, 8.0, 0.0]

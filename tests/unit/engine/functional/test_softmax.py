@@ -9,7 +9,7 @@ from rlrun.engine.functional.softmax import log_softmax
 
 
 @pytest.mark.parametrize("logits", [1, 2, 3, 7, 8, 20])
-def test_log_softmax_is_that_of_sums_along_the_axis_to_the_last_bit(logits: int) -> None:
+def test_log_softmax_equals_the_plain_formula_bit_for_bit(logits: int) -> None:
     x = np.random.default_rng(logits).normal(scale=9, size=(5, 4, logits)).astype(np.float32)
     shifted = x - x.max(axis=-1, keepdims=True)
     expected = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

@@ -43,7 +43,7 @@ def as_next_step(columns: dict[str, NDArray[np.float64]]) -> SampleBatch:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_advantages_are_those_of_the_same_episodes_in_numpy(seed: int) -> None:
+def test_advantages_equal_those_of_the_same_episodes_in_numpy(seed: int) -> None:
     columns = fragment(seed)
     tensors = {name: torch.from_numpy(column) for name, column in columns.items()}
     advantages, targets = tensor_gae(**tensors, gamma=GAMMA, gae_lambda=LAMBDA)
@@ -66,7 +66,7 @@ def test_final_values_come_from_the_final_observation_the_step_itself_or_the_nex
     assert found.tolist() == [[1.0, 4.0], [70.0, 4.0]]
 
 
-def test_standardized_numbers_equal_those_of_numpy() -> None:
+def test_standardized_tensors_equal_standardized_arrays() -> None:
     draws = np.random.default_rng(0)
     numbers, valid = draws.normal(3, 2, (5, 4)).astype(np.float32), draws.random((5, 4)) < 0.7
     found = tensor_standardized(torch.from_numpy(numbers), torch.from_numpy(valid))

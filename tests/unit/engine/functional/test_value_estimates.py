@@ -19,7 +19,7 @@ ALL = np.ones_like(TARGETS)
         (-TARGETS, -3.0),
     ],
 )
-def test_it_is_the_part_of_the_variance_that_errors_do_not_have(values, expected):
+def test_it_is_one_minus_the_ratio_of_error_variance_to_target_variance(values, expected):
     assert explained_variance(values, TARGETS, ALL) == pytest.approx(expected)
 
 
@@ -30,7 +30,7 @@ def test_constant_targets_have_nothing_to_explain(constant):
     assert explained_variance(values.double().numpy(), targets.double().numpy(), np.ones(64)) == 0.0
 
 
-def test_cells_without_a_step_count_nowhere():
+def test_invalid_cells_are_ignored():
     valid = np.array([[1.0, 1.0], [1.0, 0.0]])
     garbage = np.array([[1.0, 2.0], [3.0, -1e3]])
     assert explained_variance(TARGETS, garbage, valid) == pytest.approx(1.0)

@@ -90,7 +90,7 @@ def test_on_policy_the_targets_are_n_step_returns(rewards, values, ends, cuts, g
 
 
 @given(rewards=grids, values=grids, ends=flags, cuts=flags, gamma=st.floats(0, 1), lambda_=st.floats(0, 1))
-def test_on_policy_the_targets_of_any_lambda_are_those_of_gae(rewards, values, ends, cuts, gamma, lambda_):
+def test_on_policy_targets_equal_gae_for_any_lambda(rewards, values, ends, cuts, gamma, lambda_):
     rewards, values, terminateds, truncateds, log_ratios, valid = rows_with_empty_cells(
         rewards, values, ends, cuts, np.zeros((S, L))
     )
@@ -101,7 +101,7 @@ def test_on_policy_the_targets_of_any_lambda_are_those_of_gae(rewards, values, e
 
 
 @given(rewards=grids, values=grids, ends=flags, gamma=st.floats(0, 1))
-def test_returns_that_do_not_end_with_an_episode_go_on_with_the_final_observation(rewards, values, ends, gamma):
+def test_without_terminations_returns_bootstrap_from_the_final_observation(rewards, values, ends, gamma):
     rewards, values, terminateds, _, log_ratios, valid = rows_with_empty_cells(
         rewards, values, ends, ends, np.zeros((S, L))
     )
@@ -112,7 +112,7 @@ def test_returns_that_do_not_end_with_an_episode_go_on_with_the_final_observatio
     np.testing.assert_array_equal(advantages.numpy(), expected[1])
 
 
-def test_garbage_in_cells_that_no_step_filled_changes_nothing_but_the_value_behind_a_cut():
+def test_garbage_in_invalid_cells_has_no_effect_except_for_final_values():
     rng = np.random.default_rng(0)
     rewards, values, log_ratios = (rng.normal(size=(S, L)) for _ in range(3))
     cuts = np.zeros((S, L), bool)

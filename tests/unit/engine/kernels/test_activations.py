@@ -37,7 +37,7 @@ def results(*calls: partial[Any], out: NDArray[np.float32]) -> bytes:
     return out.tobytes()
 
 
-def test_an_elu_has_the_bits_of_max_plus_expm1_of_min() -> None:
+def test_elu_equals_max_plus_expm1_of_min_bit_for_bit() -> None:
     out, first, second = np.full((3, *X.shape), 7, np.float32)
     zero = np.zeros((), np.float32)
     apart = [
@@ -49,7 +49,7 @@ def test_an_elu_has_the_bits_of_max_plus_expm1_of_min() -> None:
     assert results(partial(write_elu, X, first, out=out), out=out) == results(*apart, out=second)
 
 
-def test_the_gradient_of_an_elu_has_the_bits_of_exp_of_min_times_the_gradient() -> None:
+def test_the_elu_gradient_equals_exp_of_min_times_the_gradient_bit_for_bit() -> None:
     out, second = np.full((2, *X.shape), 7, np.float32)
     apart = [
         partial(np.minimum, X, np.zeros((), np.float32), out=second),
@@ -63,7 +63,7 @@ def test_the_gradient_of_an_elu_has_the_bits_of_exp_of_min_times_the_gradient() 
 @pytest.mark.parametrize(
     ("function", "inputs"), [(write_sigmoid, 1), (write_sigmoid_gradient, 2), (write_tanh_gradient, 2)]
 )
-def test_a_gate_of_a_batch_has_the_bits_of_the_calls_on_its_numbers(
+def test_gates_of_strided_rows_equal_separate_kernel_calls_bit_for_bit(
     function: Callable[..., None], inputs: int, dtype: str
 ) -> None:
     numbers = np.stack([X, GRADIENT])[:inputs, : 8 * 4 * 50].astype(dtype)

@@ -35,7 +35,7 @@ def test_waiting_for_the_gpu_and_copies_from_the_host_are_refused(operation: Cal
         operation()
 
 
-def test_what_stays_on_the_device_and_scalars_of_the_host_are_not() -> None:
+def test_operations_on_the_device_and_host_scalars_are_allowed() -> None:
     with OnTheGpu():  # type: ignore[no-untyped-call]
         found = (ELSEWHERE * torch.tensor(0.5) + 1).sum()
         ELSEWHERE.index_select(0, torch.empty(2, dtype=torch.int64, device="meta"))
@@ -61,7 +61,7 @@ def test_a_function_is_captured_once() -> None:
     assert graphs.made("update", lambda: pytest.fail("again"), "updates") is first
 
 
-def test_eight_graphs_are_kept_and_the_one_not_used_for_longest_is_released_before_a_capture() -> None:
+def test_eight_graphs_are_kept_and_the_least_recently_used_is_released_before_a_capture() -> None:
     graphs = Graphs(pytest.fail)
     made = [weakref.ref(graphs.made(shape, captured, "updates")) for shape in range(MAX_GRAPHS)]
     assert MAX_GRAPHS == 8
@@ -78,7 +78,7 @@ def test_eight_graphs_are_kept_and_the_one_not_used_for_longest_is_released_befo
     assert [each() is None for each in made] == [False, True, True, *[False] * 5]
 
 
-def test_a_function_for_whose_graph_the_gpu_lacks_memory_runs_eagerly_and_one_line_reports_it(
+def test_a_function_whose_graph_does_not_fit_in_gpu_memory_runs_eagerly_and_is_reported_once(
     wording: Callable[..., str],
 ) -> None:
     told: list[str] = []
@@ -91,7 +91,7 @@ def test_a_function_for_whose_graph_the_gpu_lacks_memory_runs_eagerly_and_one_li
     assert graphs.made(3, captured, "updates") is not None
 
 
-def test_a_function_that_a_graph_cannot_contain_runs_eagerly(wording: Callable[..., str]) -> None:
+def test_a_function_that_cannot_be_captured_runs_eagerly(wording: Callable[..., str]) -> None:
     told: list[str] = []
     graphs = Graphs(told.append)
     for shape in (1, 1, 2):
@@ -100,7 +100,7 @@ def test_a_function_that_a_graph_cannot_contain_runs_eagerly(wording: Callable[.
     assert isinstance(told[0], SilentMessage)
 
 
-def test_functions_of_trees_are_functions_of_their_leaves() -> None:
+def test_functions_of_trees_are_converted_to_functions_of_their_leaves() -> None:
     def scaled(tree: Any, by: Tensor) -> list[Tensor]:
         return [tree["a"] * by, tree["b"][0] + by]
 

@@ -40,7 +40,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_kernels_are_compiled_once_and_a_damaged_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_compiled_once_and_recompiled_if_the_file_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
     library()
     (path,) = (tmp_path / "cache" / "kernels").glob("*.so")
@@ -59,7 +61,7 @@ def test_kernels_are_compiled_once_and_a_damaged_file_again(tmp_path: Path, monk
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_place_that_others_may_write_to_is_not_loaded_from(
+def test_kernels_are_not_loaded_from_folders_or_files_that_others_can_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
@@ -76,7 +78,7 @@ def test_a_place_that_others_may_write_to_is_not_loaded_from(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_compiler_that_fails_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_failing_compiler_is_reported_as_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\necho no header here >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -87,7 +89,7 @@ def test_a_compiler_that_fails_is_the_reason(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_blas_with_none_or_several_of_the_known_products_is_not_used(
+def test_a_blas_with_no_or_several_known_product_functions_is_not_used(
     monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(kernel_library, "PRODUCTS", (("no_such_product", 64),))
@@ -99,7 +101,7 @@ def test_a_blas_with_none_or_several_of_the_known_products_is_not_used(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_another_compiler_or_processor_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_processor_or_blas_gives_another_cache_key(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {key()}
     for name in ("processor", "blas"):
         monkeypatch.setattr(kernel_library, name, lambda: "another")
@@ -118,14 +120,14 @@ def test_clang_gets_no_flag_that_it_refuses() -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_system_that_does_not_tell_noexec_is_taken_as_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_platform_without_the_noexec_flag_is_considered_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "ST_NOEXEC")  # as on macOS
     monkeypatch.setattr("rlrun.engine.kernels.library.sys.platform", "darwin")
     require_safe(tmp_path / "cache" / "kernels")
 
 
 @pytest.mark.usefixtures("fresh")
-def test_other_work_is_done_while_the_compiler_runs_and_not_once_it_has_run(
+def test_other_work_runs_while_the_compiler_does_and_is_skipped_once_kernels_are_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, go_on = tmp_path / "started", tmp_path / "go on"
@@ -152,7 +154,9 @@ def test_other_work_is_done_while_the_compiler_runs_and_not_once_it_has_run(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_work_that_fails_ends_the_compiler_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_parallel_work_stops_the_compiler_and_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
 
     def fails() -> None:

@@ -60,7 +60,7 @@ def in_lanes(terms: Floats) -> Any:
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_numbers_add_in_16_lanes_and_beyond_1024_a_lane_in_halves(n: int) -> None:
+def test_numbers_are_summed_in_16_lanes_and_long_sums_in_halves(n: int) -> None:
     x, y = numbers(n), numbers(n, seed=1)
     assert summed(x[None], 1) == in_halves(x, in_lanes, 16_384)
     assert multiplied(x[None], y[:, None]) == in_halves(x * y, in_lanes, 16_384)
@@ -68,13 +68,13 @@ def test_numbers_add_in_16_lanes_and_beyond_1024_a_lane_in_halves(n: int) -> Non
 
 @pytest.mark.parametrize("columns", [3, 64, 150])
 @pytest.mark.parametrize("n", LENGTHS[:-1])
-def test_rows_add_one_by_one_and_beyond_1024_in_halves(n: int, columns: int) -> None:
+def test_rows_are_summed_one_by_one_and_more_than_1024_in_halves(n: int, columns: int) -> None:
     x, y = numbers(n), numbers(n, columns, seed=1)
     np.testing.assert_array_equal(summed(y, 0), in_halves(y, one_by_one, 1_024))
     np.testing.assert_array_equal(multiplied(x[None], y)[0], in_halves(x[:, None] * y, one_by_one, 1_024))
 
 
-def test_sums_of_a_million_numbers_are_as_exact_as_those_of_torch() -> None:
+def test_sums_and_products_of_a_million_numbers_are_accurate_to_two_units_in_the_last_place() -> None:
     x, y = numbers(1_000_000), numbers(1_000_000, 2, seed=1)
     found = [summed(x[None], 1)[0], *summed(y, 0), *multiplied(x[None], y)[0]]
     products = x[:, None] * y

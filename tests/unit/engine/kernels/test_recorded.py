@@ -48,7 +48,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_recorded_function_gives_what_numpy_gives_for_other_numbers(name):
+def test_a_recorded_function_agrees_with_numpy_on_new_inputs(name):
     function = FUNCTIONS[name]
     in_kernels = KernelFunction(function, random_array(5, 3))
     for seed in (3, 4):
@@ -72,7 +72,7 @@ def test_layers_of_any_size_agree_with_float64(rows, inputs, outputs, seed):
     np.testing.assert_allclose(found, np.tanh(x.astype(np.float64) @ weight + bias), rtol=2e-5, atol=2e-6)
 
 
-def test_other_arrays_are_read_from_the_same_memory_in_each_call():
+def test_captured_arrays_are_read_from_their_memory_in_each_call():
     factor = np.float32([1, 2, 3])
     times = KernelFunction(lambda x: x * factor, np.zeros((1, 3), np.float32))
     factor[:] = 5
@@ -91,14 +91,14 @@ def test_the_examples_and_the_arguments_are_not_changed():
     np.testing.assert_array_equal([example, argument], before)
 
 
-def test_nan_and_infinity_come_out_as_from_numpy():
+def test_nan_and_infinity_are_treated_as_in_numpy():
     x = np.float32([[np.nan, np.inf, -np.inf, 0.0, -1e9]])
     found = KernelFunction(lambda x: [np.tanh(x), np.exp(x), x.argmax(-1), np.maximum(x, 0)][0], x)(x)
     np.testing.assert_array_equal(found, np.tanh(x))
 
 
 @pytest.mark.parametrize("function", [np.exp, np.expm1, np.log, np.log1p, np.tanh])
-def test_functions_of_extreme_numbers_are_those_of_numpy(function):
+def test_functions_of_extreme_numbers_agree_with_numpy(function):
     sizes = [0, 1e-45, 1e-38, 1e-3, 1, 80, 88.8, 103, 104, 1e9, 3e38, np.inf]
     x = np.float32([[np.nan, -np.nan, *sizes, *np.negative(sizes)]])
     with np.errstate(all="ignore"):
@@ -119,6 +119,6 @@ def test_functions_of_extreme_numbers_are_those_of_numpy(function):
         lambda x: float(x[0, 0]) * x,
     ],
 )
-def test_what_cannot_be_recorded_fails_instead_of_being_left_out(function):
+def test_functions_that_cannot_be_recorded_raise_an_error(function):
     with pytest.raises((NoKernel, AttributeError, TypeError)):
         KernelFunction(function, random_array(2, 2))

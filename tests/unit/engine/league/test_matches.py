@@ -25,7 +25,7 @@ def scripted(name: str, seed: int = 0) -> ScriptedPlayer:
     return ScriptedPlayer(name, np.dtype(np.int64), (), seed)
 
 
-def test_perfect_players_draw_and_one_never_loses_against_chance() -> None:
+def test_perfect_players_draw_with_each_other_and_never_lose_to_a_random_one() -> None:
     matches = Matches(GAME, ONE_POLICY, {})
     perfect = scripted("minimax")
     assert matches.play(perfect, perfect, 4, seed=0) == {"first": Outcomes(0, 2, 0), "second": Outcomes(0, 2, 0)}
@@ -39,7 +39,7 @@ def first_free(observation: dict[str, np.ndarray]) -> int:
     return int(np.flatnonzero(observation["action_mask"])[0])
 
 
-def test_both_play_each_side_in_half_of_the_games_rounded_up() -> None:
+def test_each_side_is_played_in_half_of_the_games_rounded_up() -> None:
     player = ScriptedPlayer(f"{__name__}:first_free", np.dtype(np.int64), (), 0)
     found = Matches(GAME, ONE_POLICY, {}).play(player, player, 5, seed=0)
     assert found == {"first": Outcomes(3, 0, 0), "second": Outcomes(0, 0, 3)}
@@ -55,7 +55,7 @@ def test_a_world_without_two_sides_is_refused(wording) -> None:
         Matches(poles(3), PolicyMapping(("a", "b", "c"), {"pole_0": "a", "pole_1": "b", "*": "c"}), {})
 
 
-def test_the_sides_are_the_groups_that_a_mapping_tells_apart_of_any_size() -> None:
+def test_the_groups_of_a_mapping_are_the_sides_regardless_of_their_size() -> None:
     mapping = PolicyMapping(("hunters", "prey"), {"pole_2": "prey", "*": "hunters"})
     matches = Matches(poles(3), mapping, {})
     assert (matches.sides_of("hunters"), matches.sides_of("prey")) == (("first",), ("second",))
@@ -63,7 +63,7 @@ def test_the_sides_are_the_groups_that_a_mapping_tells_apart_of_any_size() -> No
     assert matches.sides_against("prey", "prey") == ()
 
 
-def test_a_policy_plays_the_sides_that_it_or_a_seat_with_its_selves_is_mapped_to() -> None:
+def test_a_player_takes_the_sides_mapped_to_its_policy_or_to_a_seat_that_plays_it() -> None:
     seat = SeatSettings(plays_against="main", scripted={"a:B": 0.1}, checkpoints={"old:run": 0.1})
     fixed = Matches(GAME, PolicyMapping(("main", "seat"), {"x": "main", "o": "seat"}), {"seat": seat})
     assert fixed.sides_of("main") == ("first", "second")
@@ -73,7 +73,7 @@ def test_a_policy_plays_the_sides_that_it_or_a_seat_with_its_selves_is_mapped_to
     assert alternating.sides_of("a:B") == alternating.sides_of("main") == ("first", "second")
 
 
-def test_roles_meet_the_other_role_alone() -> None:
+def test_policies_with_fixed_roles_play_only_against_the_other_role() -> None:
     seats = {
         "first_opponent": SeatSettings(plays_against="first", selves_of=("second",)),
         "second_opponent": SeatSettings(plays_against="second", selves_of=("first",)),

@@ -19,13 +19,13 @@ def probabilities(settings: SeatSettings, win_rates: dict[str, float]) -> dict[s
     return dict(zip((member.name for member in found.members), found.probabilities.tolist(), strict=True))
 
 
-def test_prioritized_opponents_are_the_likelier_the_seldomer_they_are_beaten() -> None:
+def test_prioritized_opponents_are_more_likely_the_less_often_they_are_beaten() -> None:
     rates = np.array([0.2, 0.6, 1.0])
     np.testing.assert_allclose(prioritized_weights(rates, 2.0), [0.64 / 0.8, 0.16 / 0.8, 0.0])
     np.testing.assert_allclose(prioritized_weights(rates, 1.0), [0.8 / 1.2, 0.4 / 1.2, 0.0])
 
 
-def test_opponents_that_are_always_beaten_are_all_as_likely() -> None:
+def test_opponents_that_are_always_beaten_are_equally_likely() -> None:
     np.testing.assert_allclose(prioritized_weights(np.ones(4), 2.0), np.full(4, 0.25))
 
 
@@ -37,19 +37,19 @@ def test_self_play_and_scripts_have_their_shares_and_the_pool_has_the_rest() -> 
     )
 
 
-def test_who_has_not_been_played_counts_as_equal() -> None:
+def test_an_opponent_without_games_is_treated_as_equally_strong() -> None:
     settings = SeatSettings(plays_against="main", self_play_share=0.0)
     assert probabilities(settings, {"main:0": 0.5}) == pytest.approx(
         {"main@9": 0.0, "main:0": 1 / 3, "main:1": 1 / 3, "main:2": 1 / 3}
     )
 
 
-def test_uniform_matchmaking_looks_at_no_win_rates() -> None:
+def test_uniform_matchmaking_ignores_win_rates() -> None:
     settings = SeatSettings(plays_against="main", self_play_share=0.4, matchmaking="uniform")
     found = probabilities(settings, {"main:0": 1.0})
     assert found == pytest.approx({"main@9": 0.4, "main:0": 0.2, "main:1": 0.2, "main:2": 0.2})
 
 
-def test_shares_above_a_whole_are_refused(wording) -> None:
+def test_shares_that_sum_to_more_than_1_are_refused(wording) -> None:
     with wording.raised(SpecError, "1.2"):
         SeatSettings(plays_against="main", self_play_share=0.9, scripted={SCRIPT: 0.3})

@@ -18,7 +18,7 @@ def names(pool: Pool) -> list[str]:
     return [member.name for member in pool.members]
 
 
-def test_a_full_pool_drops_the_oldest_but_the_first() -> None:
+def test_a_full_pool_drops_the_oldest_members_but_keeps_the_first() -> None:
     pool = Pool(3)
     for version in range(5):
         pool.add("main", weights(version))
@@ -33,7 +33,7 @@ def test_a_pool_of_one_keeps_the_newest() -> None:
     assert names(pool) == ["main:1"]
 
 
-def test_each_policy_has_the_limit_for_itself() -> None:
+def test_the_size_limit_applies_to_each_policy_separately() -> None:
     pool = Pool(2)
     for version in range(3):
         pool.add("main", weights(version))
@@ -42,7 +42,7 @@ def test_each_policy_has_the_limit_for_itself() -> None:
     assert [member.name for member in pool.of(["exploiter"])] == ["exploiter:0", "exploiter:2"]
 
 
-def test_a_restored_pool_holds_the_same_weights_and_counts_on() -> None:
+def test_a_restored_pool_has_the_same_weights_and_continues_numbering() -> None:
     pool, restored = Pool(3), Pool(3)
     for version in range(5):
         pool.add("main", weights(version))

@@ -15,7 +15,7 @@ def test_the_ratings_of_two_differ_by_the_log_odds(rate: float) -> None:
     assert ratings[0] - ratings[1] == pytest.approx(400 * math.log10(rate / (1 - rate)), abs=1e-3)
 
 
-def test_ratings_from_a_model_are_found_again() -> None:
+def test_ratings_that_generated_the_results_are_recovered() -> None:
     true = np.array([0.0, 100.0, 250.0, -80.0])
     points = 1e8 / (1 + 10 ** ((true[None] - true[:, None]) / 400))
     np.fill_diagonal(points, 0.0)
@@ -23,16 +23,16 @@ def test_ratings_from_a_model_are_found_again() -> None:
     np.testing.assert_allclose(found - found[0], true, atol=1e-2)
 
 
-def test_who_has_won_every_game_has_a_finite_rating_above_the_others() -> None:
+def test_a_player_that_won_every_game_has_a_finite_higher_rating() -> None:
     found = elo_ratings(np.array([[0.0, 20.0], [0.0, 0.0]]))
     assert 300 < found[0] - found[1] < 3000
 
 
-def test_who_has_not_played_is_rated_in_the_middle() -> None:
+def test_players_without_games_are_rated_in_the_middle() -> None:
     np.testing.assert_allclose(elo_ratings(np.zeros((3, 3))), np.zeros(3))
 
 
-def test_the_anchor_has_0_and_a_draw_counts_half() -> None:
+def test_the_anchor_is_rated_0_and_a_draw_counts_as_half_a_win() -> None:
     payoffs = Payoffs()
     payoffs.record("new", "old", Outcomes(5_000_000, 5_000_000, 0))
     ratings = payoffs.elo(anchor="old")
@@ -40,7 +40,7 @@ def test_the_anchor_has_0_and_a_draw_counts_half() -> None:
     assert ratings["new"] == pytest.approx(400 * math.log10(3), abs=0.01)
 
 
-def test_both_sides_see_the_games_and_only_the_last_ones_count() -> None:
+def test_results_are_mirrored_for_the_opponent_and_only_the_latest_count() -> None:
     payoffs = Payoffs()
     payoffs.record("a", "b", Outcomes(1, 0, 0))
     payoffs.record("a", "b", Outcomes(3, 2, 1))
@@ -56,7 +56,7 @@ def test_a_restored_table_is_the_same() -> None:
     assert table(restored, restored.elo("a")) == table(payoffs, payoffs.elo("a"))
 
 
-def test_games_of_who_has_gone_are_forgotten() -> None:
+def test_games_of_removed_players_are_forgotten() -> None:
     payoffs = Payoffs()
     payoffs.record("a", "b", Outcomes(3, 2, 1))
     payoffs.record("c", "a", Outcomes(0, 2, 1))

@@ -7,7 +7,7 @@ from rlrun.engine.league.scripted_opponent import ScriptedOpponent, undecided
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
 
 
-def test_a_class_is_made_with_a_seed_of_the_noise_for_each_decision() -> None:
+def test_a_class_is_instantiated_for_each_decision_with_a_seed_from_the_noise() -> None:
     opponent = ScriptedOpponent("rlrun.toys:RandomLegal")
     observations = {"action_mask": np.ones((50, 9), np.int8)}
     noise = np.random.default_rng(0).random(50, np.float32)
@@ -16,14 +16,14 @@ def test_a_class_is_made_with_a_seed_of_the_noise_for_each_decision() -> None:
     assert opponent.decide(observations, noise, [3, 40]) == [first[3], first[40]]
 
 
-def test_an_observation_whose_mask_allows_nothing_is_an_episodes_end() -> None:
+def test_no_decision_is_needed_if_the_mask_allows_nothing() -> None:
     mask = np.array([[1, 0], [0, 0], [1, 1]], np.int8)
     acts = np.array([True, True, False])
     assert undecided({"action_mask": mask}, acts).tolist() == [True, False, False]
     assert undecided(np.zeros((3, 2)), acts).tolist() == acts.tolist()
 
 
-def test_a_name_that_means_nothing_is_refused(wording) -> None:
+def test_names_that_are_unknown_or_not_callable_are_refused(wording) -> None:
     with pytest.raises(UsageError, match="RandomLegal"):
         ScriptedOpponent("rlrun.toys:RandomLega")
     with pytest.raises(UsageError, match="must be callable"):
@@ -44,12 +44,12 @@ def test_a_name_that_means_nothing_is_refused(wording) -> None:
         ("random(seed=1)", "has no setting 'seed', and no settings at all"),
     ],
 )
-def test_settings_that_an_opponent_does_not_know_or_want_are_refused(path: str, said: str) -> None:
+def test_unknown_and_invalid_settings_of_an_opponent_are_refused(path: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         ScriptedOpponent(path)
 
 
-def test_settings_are_those_of_the_class() -> None:
+def test_settings_are_passed_to_the_opponents_class() -> None:
     board = np.zeros((1, 6, 7, 2), np.float32)
     board[0, 5, 2:4, 1] = 1.0  # the other player has two in a row with open ends
     shown = {"observation": board, "action_mask": np.ones((1, 7), np.int8)}
@@ -58,7 +58,7 @@ def test_settings_are_those_of_the_class() -> None:
     assert ScriptedOpponent("rlrun.toys:Minimax(depth=4)").decide(shown, noise, [0])[0] in (1, 4)
 
 
-def test_an_opponent_that_does_not_know_a_game_says_which_it_knows(wording) -> None:
+def test_an_opponent_without_support_for_a_game_lists_the_supported_games(wording) -> None:
     with wording.raised(UsageError):
         ScriptedOpponent("minimax").decide(np.zeros((1, 3)), np.zeros(1, np.float32), [0])
 
@@ -67,7 +67,7 @@ def no_action(observation: np.ndarray) -> None:
     """Forgets to return an action."""
 
 
-def test_what_a_scripted_opponent_does_wrong_is_told_as_its_own(wording) -> None:
+def test_errors_of_a_scripted_opponent_are_attributed_to_it(wording) -> None:
     observations, noise = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
     told = r"RandomLegal raised:\n(.|\n)*RandomLegal needs a Dict observation with"
     with pytest.raises(TrainingFailed, match=told):

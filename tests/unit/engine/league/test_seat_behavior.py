@@ -97,7 +97,7 @@ def recorded_fragment(recorder: SlotRecorder, behavior: SeatBehavior, fragment: 
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_an_opponent_stays_until_its_episode_ends_though_the_pool_is_another_in_every_fragment(clock: str) -> None:
+def test_an_opponent_plays_its_episode_to_the_end_even_if_the_pool_changes_in_every_fragment(clock: str) -> None:
     behavior = seat(self_that_takes(0, "main:0"))
     recorder = recorder_of(behavior, clock)
     actions, valid = [], []
@@ -141,7 +141,7 @@ def test_opponents_are_drawn_with_their_probabilities() -> None:
 
 
 @pytest.mark.parametrize("model", [{}, {"core": "lstm", "core_width": 3}])
-def test_a_seat_that_is_restored_in_mid_game_goes_on_bit_for_bit_though_its_opponents_left_the_pool(
+def test_a_seat_restored_in_mid_game_continues_bit_for_bit_after_its_opponents_left_the_pool(
     model: dict[str, Any],
 ) -> None:
     trained = policy(**model)
@@ -162,7 +162,7 @@ def test_a_seat_that_is_restored_in_mid_game_goes_on_bit_for_bit_though_its_oppo
         np.testing.assert_array_equal(recorded_fragment(restored, again, fragment)["actions"], batch["actions"])
 
 
-def test_a_saved_seat_names_no_code_to_be_run_and_another_opponent_takes_over() -> None:
+def test_a_saved_seat_cannot_run_code_and_gets_another_opponent_instead() -> None:
     behavior = seat(self_that_takes(2, "main:0"))
     behavior.load_state({"holds": ["os:abort"], "players": {}})
     nothing = np.zeros(1, np.bool_)
@@ -171,7 +171,7 @@ def test_a_saved_seat_names_no_code_to_be_run_and_another_opponent_takes_over() 
     assert behavior.act(np.ones((1, 2), np.float32), noise, record, 0, nothing).tolist() == [2]
 
 
-def test_a_seat_that_is_made_anew_goes_on_whether_its_lineup_comes_before_its_state_or_behind() -> None:
+def test_a_recreated_seat_continues_whether_its_lineup_or_its_state_is_loaded_first() -> None:
     script, noise = (
         Member(f"{__name__}:AnyOf"),
         seat(self_that_takes(0, "main:0")).noise_source.noise(generator(1, "noise"), 2, 6),
@@ -193,7 +193,7 @@ def test_a_seat_that_is_made_anew_goes_on_whether_its_lineup_comes_before_its_st
         np.testing.assert_array_equal(found, expected)
 
 
-def test_scripts_act_in_slots_beside_selves_and_draw_from_the_noise() -> None:
+def test_scripts_share_slots_with_past_selves_and_draw_from_the_noise() -> None:
     behavior = seat(Member(f"{__name__}:AnyOf"), self_that_takes(3, "main:0"))
     noise = behavior.noise_source.noise(generator(5, "noise"), 1, 200)[0]
     batch = behavior.collector.allocate(1, 200)
@@ -215,14 +215,14 @@ class AnyOf:
         return int(self.generator.integers(3))
 
 
-def test_nothing_is_kept_of_a_fragment_but_which_steps_there_were() -> None:
+def test_only_the_valid_column_of_a_seats_fragment_is_kept() -> None:
     behavior = seat(self_that_takes(0, "main:0"))
     batch = recorded_fragment(recorder_of(behavior, "parallel"), behavior, 0)
     behavior.collector.postprocess(batch)
     assert list(batch) == ["valid"]
 
 
-def test_an_evaluation_without_a_generator_meets_all_opponents_and_is_the_same_when_repeated() -> None:
+def test_an_evaluation_without_a_generator_meets_all_opponents_reproducibly() -> None:
     observations, begins = np.ones((8, 2), np.float32), np.ones(8, np.bool_)
 
     def met() -> list[list[int]]:

@@ -82,7 +82,7 @@ def test_a_member_that_finds_nobody_at_the_address_gives_up_in_time():
         AllReduce(1, 2, timeout_s=0.5).join(address)
 
 
-def test_a_member_alone_keeps_its_tensor_and_may_meet_again_elsewhere():
+def test_a_single_member_keeps_its_tensor_and_can_join_again_elsewhere():
     member = AllReduce(0, 1)
     meeting = AllReduce(0, 1)
     for address in (member.offer(), meeting.offer()):
@@ -90,5 +90,5 @@ def test_a_member_alone_keeps_its_tensor_and_may_meet_again_elsewhere():
         assert member(torch.tensor([1.5, 2.5])).tolist() == [1.5, 2.5]
 
 
-def test_the_address_towards_the_own_loop_is_on_it():
+def test_the_local_address_for_a_loopback_peer_is_loopback():
     assert local_address("127.0.0.1") == "127.0.0.1"

@@ -56,7 +56,7 @@ def test_microbatches_give_the_same_update_as_the_whole_minibatch(length, microb
     assert whole.take_statistics() == pytest.approx(parts.take_statistics(), abs=rounding_error(24 * length))
 
 
-def test_gradients_of_halves_add_up_to_that_of_the_whole():
+def test_gradients_of_two_halves_add_up_to_the_gradient_of_the_whole():
     whole, first, second = (learner_for() for _ in range(3))
     batch = batch_with_advantages(40)
     halves = [batch.map(lambda leaf: leaf[:25]), batch.map(lambda leaf: leaf[25:])]
@@ -67,7 +67,7 @@ def test_gradients_of_halves_add_up_to_that_of_the_whole():
     assert total[-1] == batch["valid"].sum()
 
 
-def test_applying_another_learner_s_gradients_is_learning_oneself():
+def test_applying_another_learner_s_gradients_equals_learning_locally():
     alone, driver, worker = (learner_for() for _ in range(3))
     for seed in range(4):
         batch = batch_with_advantages(32, seed=seed)

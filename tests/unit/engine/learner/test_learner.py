@@ -96,7 +96,7 @@ def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates(cache):
 
 
 @pytest.mark.skipif(compiler() is None, reason="this machine has no C++ compiler")
-def test_a_compiled_update_is_found_again_by_its_graph(cache):
+def test_a_compiled_update_is_found_again_in_the_cache(cache):
     told, results = [], []
     for _ in range(2):
         learner = learner_for(update_executor="compiled", announce=told.append)
@@ -122,7 +122,7 @@ def test_garbage_in_invalid_cells_changes_no_parameter():
     )
 
 
-def test_invalid_rows_weigh_as_if_they_were_not_there():
+def test_invalid_rows_do_not_affect_the_update():
     whole = nested_batch(24)
     padded = SampleBatch(whole.map(lambda leaf: np.concatenate([leaf, leaf[:8]])))
     padded["valid"] = padded["valid"].copy()
@@ -134,7 +134,7 @@ def test_invalid_rows_weigh_as_if_they_were_not_there():
     )
 
 
-def test_a_last_minibatch_is_filled_up_and_every_row_is_used_once_per_pass():
+def test_the_last_minibatch_is_padded_and_every_row_is_used_once_per_pass():
     seen = []
 
     def spy(outputs, batch, scheduled):
@@ -233,7 +233,7 @@ def test_no_further_pass_begins_once_a_statistic_exceeds_its_bound():
     assert (stopped.sgd_steps, free.sgd_steps) == (2, 10)
 
 
-def test_a_learner_goes_on_from_its_state_as_if_it_had_not_stopped():
+def test_a_learner_restored_from_its_state_continues_identically():
     straight, first, second = learner_for(), learner_for(), learner_for(seed=99)
     learn(straight, nested_batch(48), num_epochs=2)
     learn(first, nested_batch(48), num_epochs=2)
@@ -244,7 +244,7 @@ def test_a_learner_goes_on_from_its_state_as_if_it_had_not_stopped():
     assert second.sgd_steps == 9
 
 
-def test_the_values_of_scheduled_settings_come_with_every_call():
+def test_scheduled_settings_are_passed_with_every_call():
     learner = learner_for()
     before = learner.flat()
     np.testing.assert_array_equal(
@@ -253,7 +253,7 @@ def test_the_values_of_scheduled_settings_come_with_every_call():
     assert (learn(learner, nested_batch(16)) != before).any()
 
 
-def test_what_acts_is_the_slice_that_the_policy_names_all_of_it_unless_it_says_so():
+def test_the_acting_weights_are_the_whole_parameter_vector_unless_the_policy_names_a_slice():
     every = learner_for()
     np.testing.assert_array_equal(every.acting_flat(), every.flat())
 
@@ -269,7 +269,7 @@ def test_what_acts_is_the_slice_that_the_policy_names_all_of_it_unless_it_says_s
     np.testing.assert_array_equal(learner.acting_flat(), learner.flat()[start : start + size])
 
 
-def test_read_only_batches_from_an_actor_are_learned_from_like_any_other():
+def test_read_only_batches_give_the_same_update():
     batch = nested_batch(32)
     frozen = batch.map(np.copy)
     for leaf in (*frozen["obs"].values(), *(frozen[name] for name in frozen if name != "obs")):
@@ -277,7 +277,7 @@ def test_read_only_batches_from_an_actor_are_learned_from_like_any_other():
     np.testing.assert_array_equal(learn(learner_for(), frozen), learn(learner_for(), batch))
 
 
-def test_the_statistics_of_the_last_update_are_there_until_all_are_taken():
+def test_statistics_of_the_last_update_are_available_until_all_are_taken():
     learner, other = learner_for(), learner_for()
     assert learner.last_statistics() == {}
     learn(learner, nested_batch(32), num_epochs=2)
@@ -295,7 +295,7 @@ def test_the_statistics_of_the_last_update_are_there_until_all_are_taken():
     assert learner.last_statistics() == {}
 
 
-def test_code_outside_of_rlrun_is_not_taken_for_a_graph_of_numpy_calls() -> None:
+def test_losses_outside_rlrun_that_read_values_are_not_traced_to_numpy_calls() -> None:
     calls = []
 
     def loss_that_looks_at_values(outputs, batch, scheduled):
@@ -315,7 +315,7 @@ class NoisyPolicy(ActorCriticPolicy):
 
 
 @pytest.mark.parametrize("update_executor", ["eager", "numpy"])
-def test_a_loss_reads_the_noise_of_its_rows_also_over_a_batch(update_executor):
+def test_a_loss_gets_the_noise_of_its_own_rows_in_every_minibatch(update_executor):
     """The mean of the noise over an epoch equals the mean of the drawn numbers, whatever the minibatches."""
     policy = plain_policy(NoisyPolicy, SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(4,)), seed=1)
 
@@ -332,7 +332,7 @@ def test_a_loss_reads_the_noise_of_its_rows_also_over_a_batch(update_executor):
     assert learner.take_statistics()["noise"] == pytest.approx(drawn.mean(), abs=1e-6)
 
 
-def test_a_loss_that_reads_a_setting_that_is_not_scheduled_is_told_what_to_do():
+def test_the_error_for_a_loss_that_reads_an_unscheduled_setting_tells_what_to_do():
     def loss(outputs, batch, scheduled):
         return Loss(outputs.values.mean() * scheduled["eps"], {})
 
@@ -363,7 +363,7 @@ class Shaped:
         ("number", "returns the statistic 'rows' that is a float; it must be a scalar: use torch.as_tensor"),
     ],
 )
-def test_a_loss_that_is_not_a_scalar_is_named_with_its_class_and_file(method, told, update_executor):
+def test_the_error_for_a_loss_that_is_not_a_scalar_names_its_class_and_file(method, told, update_executor):
     objectives = checked([Objective("loss", getattr(Shaped(), method))], PPO, (), print)
     learner = learner_for(objectives=objectives, update_executor=update_executor)
     with pytest.raises(TrainingFailed) as failure:

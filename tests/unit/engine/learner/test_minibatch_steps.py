@@ -101,7 +101,7 @@ def rewarded_batch(rows, seed=0):
     )
 
 
-def test_a_step_moves_as_an_epoch_of_one_minibatch_does_and_tells_every_row_s_priority():
+def test_a_step_equals_an_epoch_of_one_minibatch_and_returns_the_priority_of_every_row():
     stepped, learned, batch = learner_for(), learner_for(), rewarded_batch(12)
     target = stepped.target()
     values = values_of(stepped.flat(), batch["obs"])
@@ -134,7 +134,7 @@ def test_the_target_moves_by_a_fraction_of_its_distance():
     np.testing.assert_array_equal(learner.target(), now)
 
 
-def test_an_objective_differentiates_and_moves_nothing_but_its_own_parameters():
+def test_an_objective_differentiates_and_updates_only_its_own_parameters():
     needed = []
 
     def head_loss(outputs, batch, scheduled):
@@ -151,7 +151,7 @@ def test_an_objective_differentiates_and_moves_nothing_but_its_own_parameters():
         assert np.array_equal(before[name], after[name]) != name.startswith("head.")
 
 
-def test_the_gradient_of_a_part_is_that_part_of_the_whole_gradient():
+def test_the_gradient_for_part_of_the_parameters_equals_that_part_of_the_whole_gradient():
     whole, part = learner_for(), learner_for([Objective("loss", td_loss, parameters="trunk.")])
     batch = rewarded_batch(12)
     slots = [slot for slot in whole.policy.parameters.slots if slot.name.startswith("trunk.")]
@@ -162,7 +162,7 @@ def test_the_gradient_of_a_part_is_that_part_of_the_whole_gradient():
     )
 
 
-def test_an_objective_runs_at_every_so_many_th_step_with_its_own_learning_rate():
+def test_an_objective_runs_every_n_steps_with_its_own_learning_rate():
     objectives = [
         Objective("often", td_loss, parameters="trunk."),
         Objective("seldom", td_loss, lr="slow_lr", parameters="head.", every=3),
@@ -180,7 +180,7 @@ def test_an_objective_runs_at_every_so_many_th_step_with_its_own_learning_rate()
     assert learner.optimizer_state()["seldom/steps"] == 3
 
 
-def test_noise_for_losses_comes_with_every_minibatch_and_goes_on_after_a_checkpoint():
+def test_losses_get_new_noise_for_every_minibatch_and_it_continues_after_a_checkpoint():
     seen = []
 
     def noisy_loss(outputs, batch, scheduled):
@@ -201,7 +201,7 @@ def test_noise_for_losses_comes_with_every_minibatch_and_goes_on_after_a_checkpo
 
 @pytest.mark.parametrize("family", [ValuesPolicy, NoisyPolicy])
 @pytest.mark.parametrize("update_executor", ["eager", "numpy", "c"])
-def test_minibatches_in_one_call_are_learned_from_as_in_calls_of_their_own(family, update_executor):
+def test_several_minibatches_in_one_call_equal_one_call_per_minibatch(family, update_executor):
     def loss(outputs, batch, scheduled):
         rewards = batch["rewards"] + batch["noise"] if family is NoisyPolicy else batch["rewards"]
         return td_loss(outputs, SampleBatch(batch, rewards=rewards), scheduled)
@@ -221,7 +221,7 @@ def test_minibatches_in_one_call_are_learned_from_as_in_calls_of_their_own(famil
 
 
 @pytest.mark.parametrize("update_executor", ["numpy", "c"])
-def test_kernels_tell_the_priorities_and_statistics_of_each_minibatch(update_executor):
+def test_kernels_return_the_priorities_and_statistics_of_each_minibatch(update_executor):
     eager, kernels = learner_for(), learner_for(update_executor=update_executor)
     near = {"rtol": 1e-5, "atol": 1e-6}
     for seed in range(3):

@@ -47,7 +47,7 @@ def batch_with_targets(rows: int) -> SampleBatch:
     return SampleBatch(columns, valid=np.ones((rows, 1), np.bool_)).map(torch.from_numpy)
 
 
-def test_applied_gradients_of_a_minibatch_are_its_step() -> None:
+def test_applying_the_gradients_of_a_minibatch_equals_a_step() -> None:
     (stepped, by_step), (applied, by_gradients) = updates_and_parameters(), updates_and_parameters()
     before = by_step.clone()
     stepped.step(batch_with_targets(16), SETTINGS)

@@ -26,7 +26,7 @@ def test_passes_are_cut_into_minibatches_of_one_size(rows, length, minibatch_siz
     assert together.tolist() == [*expected.tolist(), *[rows] * spare]
 
 
-def test_a_selection_gathers_the_minibatches_that_a_batch_is_cut_into():
+def test_a_selection_gathers_the_same_minibatches_as_the_whole_batch():
     columns = SampleBatch(valid=torch.ones(6, 2), obs={"a": torch.arange(36.0).reshape(6, 2, 3), "b": torch.arange(6)})
     order = torch.tensor([4, 0, 5, 2, 1, 3])
     selection = Selection(columns.map(torch.Tensor.numpy), order.numpy().reshape(3, 2))

@@ -78,7 +78,7 @@ TRANSLATIONS = pytest.mark.parametrize("translate", [in_numpy, in_c])
 
 @TRANSLATIONS
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_and_its_gradient_are_those_of_torch(name: str, translate: Any) -> None:
+def test_an_operation_and_its_gradient_agree_with_torch(name: str, translate: Any) -> None:
     def function(x: Tensor, y: Tensor) -> list[Tensor]:
         leaf = x.detach().requires_grad_()
         result = OPERATIONS[name](leaf, y)
@@ -105,7 +105,7 @@ def test_an_operation_and_its_gradient_are_those_of_torch(name: str, translate: 
         torch.nn.functional.silu,
     ],
 )
-def test_far_from_zero_activations_and_their_gradients_stay_those_of_torch(
+def test_activations_and_gradients_of_large_inputs_agree_with_torch(
     activation: Callable[[Tensor], Tensor], translate: Any
 ) -> None:
     def function(x: Tensor) -> list[Tensor]:
@@ -135,7 +135,7 @@ def test_rows_of_any_length_are_sorted_stably_with_nan_last(translate: Any, rows
 
 @TRANSLATIONS
 @pytest.mark.parametrize(("rows", "quantiles", "targets"), [(1, 1, 1), (3, 25, 46), (2, 16, 7), (5, 37, 1)])
-def test_quantile_losses_and_their_gradients_are_those_of_the_table_of_all_pairs(
+def test_quantile_losses_and_their_gradients_equal_those_over_all_pairs(
     translate: Any, rows: int, quantiles: int, targets: int
 ) -> None:
     draws = torch.Generator().manual_seed(0)
@@ -160,7 +160,7 @@ def test_quantile_losses_and_their_gradients_are_those_of_the_table_of_all_pairs
 
 
 @TRANSLATIONS
-def test_numbers_find_the_places_that_torch_finds_for_them_on_either_side_of_equal_bounds(translate: Any) -> None:
+def test_searchsorted_agrees_with_torch_also_for_repeated_bounds(translate: Any) -> None:
     bounds = torch.tensor([-2.0, -1.0, -1.0, 0.0, 3.0])
     numbers = torch.tensor([[-3.0, -2.0, -1.0], [-0.5, 3.0, 4.0], [torch.inf, -torch.inf, torch.nan]])
 
@@ -184,7 +184,7 @@ def test_an_update_that_would_fill_the_memory_is_not_traced(translate: Any, monk
 
 
 @TRANSLATIONS
-def test_not_a_number_goes_through_as_in_torch(translate: Any) -> None:
+def test_nan_propagates_as_in_torch(translate: Any) -> None:
     def function(x: Tensor) -> list[Tensor]:
         return [torch.relu(x), x.clamp(0, 1), x.amax(0), torch.minimum(x, -x)]
 

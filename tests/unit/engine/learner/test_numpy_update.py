@@ -26,12 +26,12 @@ from tests.rounding import rounding_error
 X = torch.arange(6.0).reshape(2, 3)
 
 
-def test_an_operation_without_a_kernel_is_found_at_the_start() -> None:
+def test_an_operation_without_a_kernel_is_reported_at_tracing_time() -> None:
     with pytest.raises(NoKernel, match=r"^prims.erf_inv.default$"):
         in_numpy(lambda x: [torch.erfinv(x)], [X])
 
 
-def test_a_form_of_an_operation_that_its_kernel_does_not_know_is_found_at_the_start() -> None:
+def test_an_unsupported_variant_of_an_operation_is_reported_at_tracing_time() -> None:
     with pytest.raises(NoKernel, match=r"^aten.add.Tensor$"):
         in_numpy(lambda x: [torch.add(x, x, alpha=2)], [X])
     with pytest.raises(NoKernel, match=r"^aten._to_copy.default$"):
@@ -40,7 +40,7 @@ def test_a_form_of_an_operation_that_its_kernel_does_not_know_is_found_at_the_st
         in_numpy(lambda x: [torch.linalg.vector_norm(x.reshape(-1), ord=1)], [X])
 
 
-def test_a_function_that_looks_at_values_has_no_graph() -> None:
+def test_a_function_that_reads_tensor_values_is_not_traced() -> None:
     told = r"^the loss turns a tensor into a Python number .* at test_numpy_update.py:\d+$"
     with pytest.raises(ReadByPython, match=told):
         in_numpy(lambda x: [x * x.sum().item()], [X])
@@ -48,7 +48,7 @@ def test_a_function_that_looks_at_values_has_no_graph() -> None:
         in_numpy(lambda x: [x if x.sum() > 0 else -x], [X])
 
 
-def test_numbers_that_python_gets_to_see_are_no_part_of_a_graph() -> None:
+def test_a_function_that_converts_tensors_to_python_numbers_is_not_traced() -> None:
     for read in (lambda x: float(x.numpy().max()), lambda x: max(x.tolist()[0]), lambda x: float(np.asarray(x).max())):
         with pytest.raises(NoKernel, match=r"^Tensor\."):
             in_numpy(lambda x, read=read: [x * read(x)], [X])
@@ -63,7 +63,7 @@ def test_numbers_that_python_gets_to_see_are_no_part_of_a_graph() -> None:
         lambda x: [x + torch.zeros_like(x).fill_(2)],
     ],
 )
-def test_noise_and_unknown_changes_in_place_are_no_constants(function: Any) -> None:
+def test_random_numbers_and_unknown_in_place_operations_are_not_treated_as_constants(function: Any) -> None:
     with pytest.raises(NoKernel, match=r"^aten\."):
         in_numpy(function, [X])
 
@@ -77,7 +77,7 @@ def test_a_function_that_changes_from_call_to_call_is_noticed(wording) -> None:
     require_same(lambda x: [x * held], [X])
 
 
-def test_a_tensor_that_the_function_holds_itself_is_a_constant() -> None:
+def test_a_tensor_captured_by_the_function_is_a_constant() -> None:
     held = torch.tensor([1.0, 2.0, 3.0])
     update = in_numpy(lambda x: [x + held * 2], [X])
     assert torch.equal(update([X])[0], X + held * 2)
@@ -98,7 +98,7 @@ def test_arguments_change_in_place_and_results_are_not_overwritten_by_the_next_c
     assert torch.equal(X, memory)
 
 
-def test_what_is_read_before_and_after_a_change_in_place_is_computed_twice() -> None:
+def test_an_expression_before_and_after_an_in_place_change_is_computed_twice() -> None:
     def function(x: Tensor) -> list[Tensor]:
         before = x * 3
         x.add_(1)
@@ -109,7 +109,7 @@ def test_what_is_read_before_and_after_a_change_in_place_is_computed_twice() -> 
     assert torch.equal(after - before, torch.full_like(X, 3))
 
 
-def test_a_result_that_is_changed_in_place_is_not_shared_with_its_twin() -> None:
+def test_results_that_are_changed_in_place_are_not_shared_as_common_subexpressions() -> None:
     def function(x: Tensor) -> list[Tensor]:
         return [(x * 2).add_(1), (x * 2).add_(10)]
 
@@ -117,7 +117,7 @@ def test_a_result_that_is_changed_in_place_is_not_shared_with_its_twin() -> None
     assert [result[0, 1].item() for result in update([X.clone()])] == [3, 12]
 
 
-def test_a_tensor_that_is_the_same_in_every_call_is_worked_on_where_it_lies() -> None:
+def test_a_kept_tensor_is_updated_in_its_own_memory() -> None:
     def function(total: Tensor, x: Tensor) -> list[Tensor]:
         total.add_(x)
         return [total * 2]
@@ -131,7 +131,7 @@ def test_a_tensor_that_is_the_same_in_every_call_is_worked_on_where_it_lies() ->
     assert (first.tolist(), second.tolist(), total.tolist()) == ([0, 2, 4], [8, 12, 16], [4, 6, 8])
 
 
-def test_rows_of_a_batch_are_taken_of_the_columns_that_are_read() -> None:
+def test_run_rows_gathers_rows_of_only_the_columns_that_are_read() -> None:
     def function(kept: Tensor, column: Tensor, unread: Tensor, rate: Tensor) -> list[Tensor]:
         return [kept + column.t() * rate]
 
@@ -141,7 +141,7 @@ def test_rows_of_a_batch_are_taken_of_the_columns_that_are_read() -> None:
     assert result.tolist() == [[81, 21], [91, 31]]
 
 
-def test_what_is_computed_twice_is_left_out() -> None:
+def test_common_subexpressions_are_eliminated() -> None:
     graph = recorded(lambda x: [x.t().exp() + x.t().exp()], [X])
     before = len(graph.nodes)
     eliminate_common_subexpressions(graph)
@@ -150,7 +150,7 @@ def test_what_is_computed_twice_is_left_out() -> None:
     torch.testing.assert_close(result, 2 * X.t().exp())
 
 
-def test_a_buffer_is_used_again_only_when_nobody_reads_it_any_more() -> None:
+def test_a_buffer_is_reused_only_after_its_last_read() -> None:
     def function(x: Tensor) -> list[Tensor]:
         first = x + 1
         view = first.t()

@@ -95,7 +95,7 @@ SCHEDULED = {"lr": 0.1}
 AFTER_ONE_STEP = [2 - 0.3, 3 - 1.2, 0.5 * 10 + 0.5 * 3, 0.5 * 20 + 0.5 * 41 / 3]
 
 
-def test_later_objectives_read_what_was_carried_before_them_and_see_what_was_assigned():
+def test_later_objectives_receive_carried_tensors_and_see_assigned_values():
     learner = learner_for()
     batch = batch_of_numbers([1.0, 2.0, 6.0])
     learner.step(batch, scheduled=SCHEDULED)
@@ -162,7 +162,7 @@ def compiled_updates(request, tmp_path, monkeypatch):
         request.getfixturevalue("traced_updates")
 
 
-def test_compiled_steps_with_a_target_carry_assign_and_give_priorities_like_plain_ones(compiled_updates):
+def test_compiled_steps_with_a_target_carry_assign_and_return_priorities_like_eager_ones(compiled_updates):
     model, actor = with_optimizer(RMSProp(centered=True))
     given = [replace(model, loss=td_loss), actor]
     eager, compiled = (learner_for(given, update_executor=each, has_target=True) for each in ("eager", "compiled"))
@@ -178,7 +178,7 @@ def test_compiled_steps_with_a_target_carry_assign_and_give_priorities_like_plai
     assert compiled.take_statistics() == pytest.approx(eager.take_statistics(), rel=near, abs=near)
 
 
-def test_compiled_microbatches_hand_on_what_plain_ones_do(compiled_updates):
+def test_compiled_microbatches_agree_with_eager_ones(compiled_updates):
     compiled = learner_for(update_executor="compiled", microbatch_size=1)
     np.testing.assert_allclose(step(compiled), AFTER_ONE_STEP, rtol=rounding_error(3))
 
@@ -191,7 +191,7 @@ def noted_loss(notes, name, **more):
     return loss
 
 
-def test_every_objective_counts_the_minibatches_that_are_for_it():
+def test_each_objective_counts_only_the_minibatches_that_select_it():
     notes = []
     learner = learner_for(
         [
@@ -245,7 +245,7 @@ def test_an_objective_without_a_loss_takes_gradients_from_elsewhere(wording):
         step(learner, objectives=("evolution",))
 
 
-def test_gradients_for_another_learner_bring_what_was_carried_and_assigned():
+def test_gradients_for_another_learner_include_carried_and_assigned_values():
     worker, driver = learner_for(), learner_for()
     gradients = worker.gradients(batch_of_numbers([1.0, 2.0, 6.0]), scheduled=SCHEDULED)
     assert worker.flat().tolist() == [2.0, 3.0, 10.0, 20.0]
@@ -253,7 +253,7 @@ def test_gradients_for_another_learner_bring_what_was_carried_and_assigned():
     np.testing.assert_allclose(driver.flat(), AFTER_ONE_STEP, rtol=rounding_error(3))
 
 
-def test_part_of_the_target_network_moves_alone(wording):
+def test_part_of_the_target_network_can_be_updated_separately(wording):
     learner = learner_for(has_target=True)
     step(learner)
     learner.update_target(0.5, prefix="actor")
@@ -271,7 +271,7 @@ def scaled(outputs, batch, factor):
     return factor * predictions(outputs, batch)["model"]
 
 
-def test_a_named_function_is_evaluated_over_the_networks_without_gradients(wording):
+def test_a_module_level_function_is_evaluated_on_the_networks_without_gradients(wording):
     learner = learner_for(has_target=True)
     step(learner)
     found = learner.evaluate(predictions, batch_of_numbers([1.0, 2.0]))
@@ -325,27 +325,27 @@ MODEL, ACTOR = objectives()
         ),
     ],
 )
-def test_objectives_that_do_not_fit_together_are_refused_at_once(given, said):
+def test_inconsistent_objectives_are_refused_at_construction(given, said):
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         learner_for(given)
     assert str(refused.value).startswith(said)
 
 
-def test_what_is_needed_and_not_due_in_a_step_is_an_error_that_names_both(wording):
+def test_the_error_for_a_needed_objective_that_is_not_due_names_both(wording):
     learner = learner_for()
     with wording.raised(ValueError):
         step(learner, objectives=("actor",))
 
 
 @pytest.mark.parametrize("optimizer", [SGD(), Adam(), AdamW(0.5)], ids=repr)
-def test_what_an_objective_assigns_of_its_own_parameters_no_gradient_moves(optimizer):
+def test_parameters_that_an_objective_assigns_are_not_moved_by_its_gradient(optimizer):
     own = step(learner_for([Objective("model", model_loss, parameters="", assigns=("running",), optimizer=optimizer)]))
     apart = step(learner_for([Objective("model", model_loss, parameters="model", assigns=("running",))]))
     assert own[-2:] == apart[-2:]
     assert own[0] != learner_for().flat()[0]
 
 
-def test_a_loss_must_assign_what_its_objective_says(wording):
+def test_a_loss_must_assign_exactly_what_its_objective_declares(wording):
     for microbatch_size in (None, 1):
         learner = learner_for([Objective("model", model_loss, parameters="model")], microbatch_size=microbatch_size)
         with wording.raised(ValueError):

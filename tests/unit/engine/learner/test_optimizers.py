@@ -31,7 +31,7 @@ def optimized(optimizer, lr=0.1):
         (RMSProp(0.9, 1e-12), torch.optim.RMSprop, {"alpha": 0.9, "eps": 0.0}),
     ],
 )
-def test_they_are_torch_s_own(ours, theirs, settings):
+def test_optimizers_agree_with_torch(ours, theirs, settings):
     twin = torch.nn.Parameter(torch.tensor(START))
     optimizer = theirs([twin], lr=0.1, **settings)
     for gradient in GRADIENTS:
@@ -41,7 +41,7 @@ def test_they_are_torch_s_own(ours, theirs, settings):
 
 
 @pytest.mark.parametrize("centered", [False, True])
-def test_rmsprop_s_constant_is_added_under_the_root(centered):
+def test_rmsprops_epsilon_is_added_under_the_square_root(centered):
     parameters, mean, square = np.array(START), 0.0, 0.0
     for gradient in np.array(GRADIENTS):
         mean, square = 0.8 * mean + 0.2 * gradient, 0.8 * square + 0.2 * gradient**2
@@ -51,7 +51,7 @@ def test_rmsprop_s_constant_is_added_under_the_root(centered):
     np.testing.assert_allclose(state["second"], square, rtol=rounding_error(4 * len(GRADIENTS)))
 
 
-def test_a_constant_gradient_has_no_variance_and_a_centered_mean_square_is_never_below_it():
+def test_centered_rmsprop_stays_finite_for_a_constant_gradient():
     optimizer = RMSProp(decay=0.5, epsilon=1e-12, centered=True)
     parameters, state = torch.full((3,), 1.0), fresh_state(optimizer, 3)
     for _ in range(200):
@@ -70,6 +70,6 @@ def test_a_constant_gradient_has_no_variance_and_a_centered_mean_square_is_never
         (SGD(0.5), {"velocity": (3,)}),
     ],
 )
-def test_a_state_holds_what_the_optimizer_needs_and_its_text_tells_it_from_others(optimizer, shapes):
+def test_an_optimizers_state_has_the_needed_parts_and_its_repr_identifies_it(optimizer, shapes):
     assert {name: tuple(tensor.shape) for name, tensor in fresh_state(optimizer, 3).items()} == shapes
     assert eval(repr(optimizer)) == optimizer

@@ -42,7 +42,7 @@ def single_rows(rows):
     )
 
 
-def test_a_gradient_in_bfloat16_is_near_that_in_float32_and_not_the_same():
+def test_a_bfloat16_gradient_is_close_to_the_float32_gradient_but_not_equal():
     exact, rounded = (
         learner_for(name).gradients(single_rows(64), scheduled={"lr": 1e-2})[:-2] for name in ("float32", "bfloat16")
     )

@@ -112,7 +112,7 @@ def torch_rounds_once(tau: float) -> bool:
     ],
     ids=["dqn", "prioritized", "sac", "td3"],
 )
-def test_minibatches_that_are_learned_from_in_one_call_change_parameters_as_rows_do(
+def test_minibatches_drawn_in_one_call_give_the_same_parameters_as_updates_on_rows(
     algorithm: Any, env: str, tau: float, n_step: int, sampling: str
 ) -> None:
     if not torch_rounds_once(tau):

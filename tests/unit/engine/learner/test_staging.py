@@ -5,7 +5,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.learner.staging import Staging, over_memory
 
 
-def test_on_the_cpu_a_read_only_batch_is_used_where_it_lies():
+def test_on_the_cpu_a_read_only_batch_is_not_copied():
     leaf = np.arange(6, dtype=np.float32).reshape(3, 2)
     leaf.flags.writeable = False
     staged = Staging(torch.device("cpu")).batch(SampleBatch(obs={"a": leaf}))["obs"]["a"]

@@ -3,7 +3,7 @@ import torch
 from rlrun.engine.learner.statistic_totals import StatisticTotals
 
 
-def test_means_are_over_all_minibatches_that_measured_a_statistic_and_start_afresh():
+def test_means_cover_all_minibatches_that_measured_a_statistic_and_restart_when_taken():
     totals = StatisticTotals()
     totals.add(("value", "policy"), torch.tensor([1.0, 10.0]))
     totals.add(("value",), torch.tensor([4.0]))
@@ -15,14 +15,14 @@ def test_means_are_over_all_minibatches_that_measured_a_statistic_and_start_afre
     assert totals.take() == {}
 
 
-def test_what_is_added_may_change_afterwards():
+def test_added_tensors_may_change_afterwards():
     totals, measured = StatisticTotals(), torch.tensor([1.0])
     totals.add(("value",), measured)
     measured.zero_()
     assert totals.take() == {"value": 1.0}
 
 
-def test_means_of_an_update_are_over_what_was_added_since_it_began():
+def test_means_of_an_update_cover_only_what_was_added_since_it_began():
     totals = StatisticTotals()
     totals.add(("value",), torch.tensor([100.0]))
     totals.begin_update()

@@ -11,7 +11,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.learner.value_losses import summed_value_losses
 
 
-def test_value_losses_are_summed_over_heads_with_the_envs_own_first() -> None:
+def test_value_losses_are_summed_over_heads_and_the_env_rewards_head_is_listed_first() -> None:
     valid = torch.tensor([[1.0, 1.0, 0.0]])
     outputs: Any = SimpleNamespace(
         further_values={"cost": torch.tensor([[1.0, 2.0, 9.0]]), "intrinsic": torch.tensor([[0.0, 4.0, 9.0]])}

@@ -37,7 +37,7 @@ def layer_of(steps: float, mean: list[float], variance: list[float]) -> BatchRen
     return layer
 
 
-def test_a_minibatch_is_normalised_by_itself_and_moves_the_running_statistics() -> None:
+def test_a_minibatch_is_normalized_by_its_own_statistics_and_moves_the_running_ones() -> None:
     layer = layer_of(0, [0, 0, 0], [1, 1, 1])
     outputs, moved = renormalized(layer, ROWS)
     torch.testing.assert_close(outputs.mean(0), torch.zeros(3), atol=1e-5, rtol=0)
@@ -50,7 +50,7 @@ def test_a_minibatch_is_normalised_by_itself_and_moves_the_running_statistics() 
     assert layer.steps.tolist() == [0]  # only a loss's `assign` changes parameters
 
 
-def test_running_statistics_normalise_where_no_loss_asks_for_a_minibatch_s() -> None:
+def test_outside_losses_the_running_statistics_normalize() -> None:
     layer = layer_of(5, [2, 2, 2], [4, 25, 0.25])
     expected = (ROWS - 2) / (torch.tensor([4, 25, 0.25]) + 1e-3).sqrt()
     torch.testing.assert_close(layer(ROWS).detach(), expected)
@@ -58,7 +58,7 @@ def test_running_statistics_normalise_where_no_loss_asks_for_a_minibatch_s() -> 
 
 
 @pytest.mark.parametrize("steps", [WARMUP - 1, WARMUP])
-def test_running_statistics_take_part_after_the_warm_up_within_bounds(steps: int) -> None:
+def test_after_the_warmup_running_statistics_correct_a_minibatchs_within_bounds(steps: int) -> None:
     layer = layer_of(steps, [2, 2, -100], [1, 0.01, 1])
     outputs, _ = renormalized(layer, ROWS)
     plain, _ = renormalized(layer_of(0, [0, 0, 0], [1, 1, 1]), ROWS)
@@ -137,7 +137,7 @@ def test_inverted_residual_layers_add_two_normalised_layers_and_end_in_an_rms_no
     np.testing.assert_allclose(outputs_of(module, by_batch=by_batch), x, rtol=1e-4, atol=1e-4)
 
 
-def test_all_layers_of_a_network_report_their_moved_statistics_and_plain_ones_count_no_minibatches() -> None:
+def test_all_layers_report_their_moved_statistics_but_plain_batch_norm_counts_no_minibatches() -> None:
     module = inverted_residual_layers(3, 4, 2, "relu")
     with batch_statistics(TorchNetwork(module, prefix="net.")) as moved:
         module(ROWS)

@@ -83,7 +83,7 @@ def custom_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_an_encoder_of_one_s_own_is_given_its_part_as_the_env_shows_it(wording) -> None:
+def test_a_custom_encoder_receives_its_part_unchanged_from_the_env(wording) -> None:
     encoders = {"camera": "custom_encoders:Camera", "radar": "custom_encoders:Lazy"}
     tree = observation_leaves(SPACE, {}, normalize=True, encoders=encoders)
     assert described_leaves(tree) == [
@@ -101,7 +101,7 @@ def test_an_encoder_of_one_s_own_is_given_its_part_as_the_env_shows_it(wording) 
     torch.testing.assert_close(encoded[:, :5], camera.module(observations["camera"]))
 
 
-def test_its_first_weights_are_its_own() -> None:
+def test_a_custom_encoder_keeps_its_own_initial_weights() -> None:
     tree = observation_leaves(SPACE, {}, normalize=False, encoders={"camera": "custom_encoders:Camera"})
     encode = nn.Sequential(ObservationEncoder(tree), nn.Linear(11, 11))
     before = {name: parameter.detach().clone() for name, parameter in encode.named_parameters()}
@@ -110,7 +110,7 @@ def test_its_first_weights_are_its_own() -> None:
     assert changed == ["1.weight", "1.bias"]
 
 
-def test_torch_s_own_generator_is_left_alone_where_an_encoder_is_tried() -> None:
+def test_trying_an_encoder_leaves_torchs_random_generator_unchanged() -> None:
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
@@ -118,7 +118,7 @@ def test_torch_s_own_generator_is_left_alone_where_an_encoder_is_tried() -> None
     assert torch.rand(1) == expected
 
 
-def test_any_part_may_have_one_and_so_may_an_observation_without_parts() -> None:
+def test_an_observation_without_parts_can_have_a_custom_encoder() -> None:
     tree = observation_leaves(Discrete(4), {}, normalize=False, encoders={"": "custom_encoders:Choice"})
     assert ObservationEncoder(tree)(torch.tensor([1, 1, 2])).shape == (3, 3)
 

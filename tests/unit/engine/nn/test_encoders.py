@@ -49,7 +49,7 @@ def test_the_order_of_entities_does_not_matter(pooling: Pooling) -> None:
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_masked_entities_change_nothing_whatever_stands_in_their_place(pooling: Pooling) -> None:
+def test_masked_entities_have_no_effect_whatever_their_values(pooling: Pooling) -> None:
     encode = entity_encoder(pooling)
     entities, mask = some_entities()
     expected = encode(entities, mask)
@@ -63,7 +63,7 @@ def test_masked_entities_change_nothing_whatever_stands_in_their_place(pooling: 
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_without_any_entity_there_are_zeros_and_no_gradient(pooling: Pooling) -> None:
+def test_without_entities_the_output_is_zero_and_gradients_are_finite(pooling: Pooling) -> None:
     encode = entity_encoder(pooling)
     entities, mask = some_entities()
     entities.requires_grad_()
@@ -77,7 +77,7 @@ def test_without_any_entity_there_are_zeros_and_no_gradient(pooling: Pooling) ->
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_pooling_is_what_is_written_of_it(pooling: Pooling) -> None:
+def test_pooling_matches_its_definition(pooling: Pooling) -> None:
     encode = entity_encoder(pooling)
     entities, mask = some_entities()
     for row, present, pooled in zip(entities, mask, encode(entities, mask), strict=True):
@@ -98,7 +98,7 @@ def test_without_a_mask_all_entities_are_there() -> None:
     torch.testing.assert_close(encode(entities), encode(entities, torch.ones(5, NUMBER)), atol=0, rtol=0)
 
 
-def test_bounds_bring_entities_into_0_to_1() -> None:
+def test_bounds_scale_entities_to_0_to_1() -> None:
     with seeded(0):
         own = EntityEncoder(ObservationLeaf("entities", (NUMBER, FEATURES), pooling="mean", scale=0.25, low=-2.0))
     entities, _ = some_entities()
@@ -138,7 +138,7 @@ def rich_observations(*dimensions: int, space: Dict = RICH) -> Any:
     return map_tree(lambda *parts: np.stack(parts).reshape(*dimensions, *np.shape(parts[0])), *drawn)
 
 
-def test_every_part_of_a_dict_has_an_encoder_of_its_own(wording) -> None:
+def test_every_part_of_a_dict_has_its_own_encoder(wording) -> None:
     assert dict(described_leaves(rich_leaves())) == {
         "camera": wording("255"),
         "far/is_there": wording(),
@@ -170,7 +170,7 @@ def rich_network(core: Core | None, space: Dict = RICH) -> NetworkModule:
 
 
 @pytest.mark.parametrize("core", [None, Core("gru", 6)], ids=["", "gru"])
-def test_step_by_step_is_the_same_as_row_by_row(core: Core | None) -> None:
+def test_acting_step_by_step_equals_evaluating_rows(core: Core | None) -> None:
     module, slots, length = rich_network(core), 2, 3
     assert not module.spec.is_dense
     observations = rich_observations(slots, length)
@@ -191,7 +191,7 @@ def test_step_by_step_is_the_same_as_row_by_row(core: Core | None) -> None:
             np.testing.assert_allclose(heads[name], head[:, t].numpy(), atol=rounding_error(encoded + 8 + 6))
 
 
-def test_a_traced_gradient_is_the_eager_one() -> None:
+def test_a_traced_gradient_equals_the_eager_one() -> None:
     module = rich_network(None, LEARNED)
     names, parameters = zip(*module.named_parameters(), strict=True)
     observations = map_tree(torch.as_tensor, rich_observations(4, 2, space=LEARNED))
@@ -218,7 +218,7 @@ SIZES = [(7, 7), (20, 20), (40, 30), (9, 50), (128, 160)]
 
 @pytest.mark.parametrize("conv", ["nature", "impala", "small", None])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_no_dimension_of_an_image_vanishes_whatever_its_size(conv: Any, size: tuple[int, int]) -> None:
+def test_convolutions_handle_images_of_any_size(conv: Any, size: tuple[int, int]) -> None:
     tree = observation_leaves(
         Box(0, 255, (*size, 1), np.uint8), {"": ObservationConfig(encode_as="image")}, normalize=False, conv=conv
     )
@@ -232,13 +232,13 @@ def test_no_dimension_of_an_image_vanishes_whatever_its_size(conv: Any, size: tu
     assert (features[0] != features[1]).any()
 
 
-def test_the_convolutions_of_images_of_36_pixels_and_more_are_those_of_the_papers() -> None:
+def test_convolutions_for_large_images_have_the_shapes_of_the_nature_network() -> None:
     tree = observation_leaves(Box(0, 255, (84, 84, 4), np.uint8), {}, normalize=False)
     shapes = [tuple(parameter.shape) for parameter in encoder(tree).parameters()]
     assert shapes[0::2] == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136)]
 
 
-def test_a_value_has_the_same_vector_wherever_it_stands_and_none_out_of_bounds() -> None:
+def test_equal_values_share_an_embedding_and_values_out_of_bounds_are_zero() -> None:
     tree = observation_leaves(
         Box(0, 255, (2, 2), np.uint8), {"": ObservationConfig(encode_as="embedding", bounds=(1, 4))}, normalize=False
     )

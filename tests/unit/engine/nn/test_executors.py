@@ -81,7 +81,7 @@ def over_rows(module, observations, state=None, starts=None, **vectors):
 
 
 @pytest.mark.parametrize("towers", HEADS.values(), ids=HEADS)
-def test_numpy_puts_out_what_torch_does_for_every_kind_of_head(towers):
+def test_numpy_agrees_with_torch_for_every_kind_of_head(towers):
     spec, module = network_of(towers)
     observations = observations_of(NESTED)
     expected, _ = over_rows(module, observations)
@@ -104,7 +104,7 @@ def test_numpy_puts_out_what_torch_does_for_every_kind_of_head(towers):
     ],
 )
 @pytest.mark.parametrize("core", [None, Core("gru", 6)], ids=["no core", "gru"])
-def test_numpy_normalises_layers_as_torch_does(kind, core):
+def test_numpy_agrees_with_torch_on_normalized_layers(kind, core):
     spec, module = network_of(HEADS[kind], core=core, normalization="layer")
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -122,7 +122,7 @@ def test_numpy_normalises_layers_as_torch_does(kind, core):
             np.testing.assert_allclose(head, expected[name][t], rtol=1e-6, atol=1e-6)
 
 
-def test_layer_normalisation_gives_units_mean_0_and_variance_1_before_scale_shift_and_activation():
+def test_layer_normalization_standardizes_units_before_scale_shift_and_activation():
     spec, module = network_of(
         (Tower((Head("outputs", "head", 2),)),), space=Box(-9, 9, (2,)), hiddens=(2,), normalization="layer"
     )
@@ -142,7 +142,7 @@ def test_layer_normalisation_gives_units_mean_0_and_variance_1_before_scale_shif
     np.testing.assert_allclose(in_torch["outputs"][0], expected, atol=1e-6)
 
 
-def test_further_inputs_stand_beside_the_encoded_observation():
+def test_additional_inputs_are_concatenated_with_the_encoded_observation():
     spec, module = network_of(PLAIN, vectors=(("actions", 2), ("goal", 3)))
     observations, generator = observations_of(NESTED), np.random.default_rng(1)
     further = {name: generator.normal(size=(LENGTH, SLOTS, n)).astype(np.float32) for name, n in spec.vectors}
@@ -156,7 +156,7 @@ def test_further_inputs_stand_beside_the_encoded_observation():
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("space", [NESTED, Discrete(4)], ids=["nested", "choices"])
 @pytest.mark.parametrize("heads", ["plain", "two towers", "two heads"])
-def test_step_by_step_is_the_same_as_row_by_row_with_episodes_that_start_within(kind, space, heads):
+def test_acting_step_by_step_equals_evaluating_rows_that_contain_episode_starts(kind, space, heads):
     spec, module = network_of(HEADS[heads], space=space, core=Core(kind, 6))
     generator = np.random.default_rng(2)
     observations = observations_of(space)
@@ -175,7 +175,7 @@ def test_step_by_step_is_the_same_as_row_by_row_with_episodes_that_start_within(
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_cores_are_torch_s_own(kind):
+def test_cores_agree_with_torchs_lstm_and_gru(kind):
     spec, module = network_of(PLAIN, core=Core(kind, 6), hiddens=())
     own = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[kind](spec.inputs(spec.towers[0]), 6, batch_first=True)
     inputs, hidden = (getattr(module, name) for name in spec.core_layers(spec.towers[0]))
@@ -195,7 +195,7 @@ def test_cores_are_torch_s_own(kind):
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_nothing_from_before_an_episode_s_start_gets_a_gradient(kind):
+def test_no_gradient_crosses_an_episode_start(kind):
     _, module = network_of(PLAIN, space=Box(-1, 1, (3,)), core=Core(kind, 6))
     observations = torch.randn(2, 6, 3, requires_grad=True)
     starts = torch.zeros(2, 6, dtype=torch.bool)
@@ -208,7 +208,7 @@ def test_nothing_from_before_an_episode_s_start_gets_a_gradient(kind):
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_images_with_a_core_act_in_torch_as_they_learn(kind):
+def test_recurrent_image_networks_act_in_torch_as_they_learn(kind):
     spec, module = network_of(PLAIN, space=IMAGE, core=Core(kind, 6))
     observations = observations_of(IMAGE)[:3]
     starts = np.zeros((3, SLOTS), np.bool_)
@@ -225,7 +225,7 @@ def test_images_with_a_core_act_in_torch_as_they_learn(kind):
         )
 
 
-def test_a_part_for_one_head_has_only_what_that_head_needs():
+def test_a_network_reduced_to_one_head_has_only_the_layers_of_that_head():
     spec, module = network_of(HEADS["two towers"])
     value = spec.only("value")
     assert [tower.prefix for tower in value.towers] == ["v_"]
@@ -250,7 +250,7 @@ def test_a_network_in_a_slice_of_the_flat_vector_finds_its_parameters_there():
     np.testing.assert_allclose(network({"obs": at(observations, 0)})[0]["outputs"], expected["outputs"][0], atol=NEAR)
 
 
-def test_a_new_lstm_remembers_and_orthogonal_layers_are_orthogonal():
+def test_a_new_lstm_has_a_forget_bias_of_1_and_orthogonal_layers_are_orthogonal():
     spec, _ = network_of(PLAIN, core=Core("lstm", 6))
     module = NetworkModule(spec)
     initialize([module], module, orthogonal=True, seed=0)

@@ -35,20 +35,20 @@ def leaves(space: Any) -> Any:
         (Dict(screen=IMAGE, speed=NUMBERS), [64, 64], True),
     ],
 )
-def test_images_alone_need_no_dense_layers_and_any_image_is_encoded_once_for_policy_and_value(
+def test_images_alone_get_no_dense_layers_and_policy_and_value_share_any_image_encoder(
     space: Any, widths: list[int], shared: bool
 ) -> None:
     assert chosen_by_observation(ModelConfig(), leaves(space)) == {"hiddens": widths, "shared_value": shared}
     assert chosen_by_observation(QModelConfig(), leaves(space)) == {"hiddens": widths}
 
 
-def test_what_is_set_holds_for_images_too() -> None:
+def test_explicit_settings_override_the_choices_for_images() -> None:
     model = ModelConfig(hiddens=(8,), shared_value=False)
     assert chosen_by_observation(model, leaves(IMAGE)) == {}
     assert (hidden_widths(model, leaves(IMAGE)), shares_value(model, leaves(IMAGE))) == ((8,), False)
 
 
-def test_the_policies_networks_are_built_that_way() -> None:
+def test_the_networks_of_policies_use_the_chosen_layers() -> None:
     actions = make_action_space(Discrete(2))
     (tower,) = policy_value_spec(leaves(IMAGE), actions, ModelConfig()).towers
     assert [head.name for head in tower.heads] == ["outputs", "value"]

@@ -120,12 +120,12 @@ def both_sides(tree, observations):
         ),
     ],
 )
-def test_it_is_said_how_a_part_enters(space, setting, said):
+def test_the_description_of_a_part_says_how_it_is_encoded(space, setting, said):
     assert leaf_of(space, setting).describe() == said
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int64])
-def test_small_integers_are_one_hot_on_both_sides(dtype):
+def test_small_integers_are_one_hot_encoded_in_numpy_and_torch(dtype):
     tree = leaf_of(Box(1, 4, (2, 3), dtype))
     observations = np.array([[[1, 2, 3], [4, 1, 2]], [[4, 4, 4], [1, 1, 1]]], dtype)
     expected = (observations.reshape(2, 6, 1) == [1, 2, 3, 4]).reshape(2, 24)
@@ -133,7 +133,7 @@ def test_small_integers_are_one_hot_on_both_sides(dtype):
     assert tree.width == 24
 
 
-def test_an_integer_beyond_its_bounds_has_no_one_in_its_vector():
+def test_an_integer_out_of_bounds_is_encoded_as_zeros():
     tree = leaf_of(Box(0, 255, (2,), np.uint8), {"encode_as": "one_hot", "bounds": [0, 2]})
     assert both_sides(tree, np.array([[2, 200]], np.uint8)).tolist() == [[0, 0, 1, 0, 0, 0]]
 
@@ -147,7 +147,7 @@ def test_an_integer_beyond_its_bounds_has_no_one_in_its_vector():
         (Box(-4, 4, (5,)), {"bounds": [-4, 4]}),
     ],
 )
-def test_bounds_come_to_0_and_1_on_both_sides(space, setting):
+def test_bounds_are_scaled_to_0_and_1_in_numpy_and_torch(space, setting):
     tree = leaf_of(space, setting)
     low, high = (setting or {}).get("bounds", (space.low.min(), space.high.max()))
     observations = np.stack([np.full(space.shape, low), np.full(space.shape, high)]).astype(space.dtype)
@@ -221,14 +221,14 @@ def test_settings_that_make_no_sense_are_refused(space, settings, message):
         observation_leaves(space, settings, normalize=False)
 
 
-def test_bounds_that_do_not_ascend_and_settings_for_a_network_of_one_s_own_are_refused(wording):
+def test_bounds_that_do_not_increase_and_observation_settings_for_a_custom_network_are_refused(wording):
     with wording.raised(SpecError, "1.0"):
         ModelConfig(observations={"": {"bounds": [1, 1]}})
     with wording.raised(SpecError):
         ModelConfig(observations={"": {"encode_as": "vector"}}, module="my_lab.nets:Net")
 
 
-def test_integers_are_normalised_where_they_are_a_vector_and_no_bounds_are_set(wording):
+def test_integers_are_normalized_if_they_enter_as_a_vector_without_bounds(wording):
     space = Dict(
         counts=Box(0, 1000, (2,), np.int64),
         grid=Box(0, 10, (3, 3), np.uint8),
@@ -269,7 +269,7 @@ def test_images_of_any_form_reach_the_convolutions_channels_first(shape, channel
     np.testing.assert_allclose(seen[0].numpy(), planes.reshape(2, channels, 36, 40) / 255, rtol=rounding_error(2))
 
 
-def test_an_image_s_bounds_are_its_own():
+def test_images_are_scaled_by_the_bounds_of_their_space():
     tree = leaf_of(Box(10, 30, (36, 36, 1), np.uint8))
     (encoder,) = ObservationEncoder(tree).parts
     seen = []
@@ -283,7 +283,7 @@ def test_spaces_of_other_kinds_are_refused():
         leaf_of(gymnasium.spaces.Text(3))
 
 
-def test_entities_and_integers_with_learned_vectors_are_not_normalised():
+def test_entities_and_embedded_integers_are_not_normalized():
     settings = {
         "others": ObservationConfig(encode_as="entities", mask="mask"),
         "one": ObservationConfig(encode_as="embedding"),

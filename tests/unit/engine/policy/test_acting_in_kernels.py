@@ -84,7 +84,7 @@ def fragment_of(behavior, space, acts=None):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_fragments_hold_the_same_actions_and_equal_numbers_but_for_rounding(case):
+def test_fragments_have_the_same_actions_and_equal_numbers_up_to_rounding(case):
     observation_space, action_space, model = CASES[case]
     policy = policy_of(observation_space, action_space, **model)
     by_kernels = behavior_of(policy, in_kernels)
@@ -129,7 +129,7 @@ def test_actions_given_to_an_env_are_not_overwritten_by_the_next_step():
     assert len({each.__array_interface__["data"][0] for each in actions}) == LENGTH
 
 
-def test_a_pickled_behavior_policy_acts_by_kernels_too():
+def test_a_pickled_behavior_policy_still_acts_with_kernels():
     policy = policy_of(SEEN, Discrete(3))
     behavior = policy.behavior()
     behavior.collector.collect_by(in_kernels)
@@ -140,7 +140,7 @@ def test_a_pickled_behavior_policy_acts_by_kernels_too():
     np.testing.assert_array_equal(fragment_of(sent, SEEN)[0]["actions"], wanted["actions"])
 
 
-def test_what_has_no_kernel_is_run_by_numpy():
+def test_policies_without_a_kernel_fall_back_to_numpy():
     policy = policy_of(Discrete(4), Tuple([Discrete(2), Box(-1, 1, (1,))]))
     by_kernels = behavior_of(policy, in_kernels)
     found, _ = fragment_of(by_kernels, Discrete(4))
@@ -148,7 +148,7 @@ def test_what_has_no_kernel_is_run_by_numpy():
     np.testing.assert_array_equal(found["actions"], fragment_of(behavior_of(policy), Discrete(4))[0]["actions"])
 
 
-def test_a_machine_without_kernels_is_told_what_to_do(monkeypatch, wording):
+def test_the_error_on_a_machine_without_kernels_tells_what_to_do(monkeypatch, wording):
     def none():
         raise NoLibrary("no C compiler was found")
 

@@ -77,7 +77,7 @@ def outputs_of(policy, observations):
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-def test_numpy_and_torch_say_the_same_of_listed_actions(make):
+def test_numpy_and_torch_agree_on_listed_actions(make):
     policy, observations = make(), observations_of()
     acted = loaded(policy, flat_of(policy)).outputs(observations)
     np.testing.assert_allclose(acted, outputs_of(policy, observations), rtol=NEAR, atol=NEAR)
@@ -85,7 +85,7 @@ def test_numpy_and_torch_say_the_same_of_listed_actions(make):
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-def test_actions_listed_in_another_order_have_the_same_logits_in_that_order(make):
+def test_reordering_the_listed_actions_reorders_their_logits(make):
     policy, observations = make(), observations_of()
     order = np.random.default_rng(2).permutation(NUMBER)
     moved = {**observations, **{key: observations[key][:, order] for key in ("actions", "action_mask")}}
@@ -100,7 +100,7 @@ def test_actions_listed_in_another_order_have_the_same_logits_in_that_order(make
     )
 
 
-def test_the_number_of_listed_actions_shapes_no_parameter():
+def test_the_number_of_listed_actions_does_not_change_the_parameters():
     longer = Dict({**SEEN.spaces, "actions": Box(-1, 1, (50, FEATURES)), "action_mask": MultiBinary(50)})
     assert actor_critic(longer, Discrete(50)).parameters.size == actor_critic().parameters.size
 
@@ -118,7 +118,7 @@ def test_logits_are_the_scaled_dot_product_of_both_embeddings():
     np.testing.assert_allclose(found[found > -1e8], expected[observations["action_mask"] == 1], rtol=NEAR, atol=NEAR)
 
 
-def test_filters_normalise_the_state_and_leave_the_list_as_it_is():
+def test_observation_statistics_cover_the_state_but_not_the_list_of_actions():
     policy = actor_critic(normalize=True)
     behavior = loaded(policy, flat_of(policy))
     moments = behavior.collector.moments(
@@ -149,7 +149,7 @@ def test_a_list_needs_no_mask():
         (LISTED, ACTIONS, "part 'actions' is missing"),
     ],
 )
-def test_what_lists_no_actions_is_refused(space, actions, reason):
+def test_spaces_that_list_no_actions_are_refused(space, actions, reason):
     if "action_mask" in getattr(space, "spaces", {}) and actions != ACTIONS:
         space = Dict({key: part for key, part in space.items() if key != "action_mask"})
     with pytest.raises(UsageError, match=reason):
@@ -157,16 +157,16 @@ def test_what_lists_no_actions_is_refused(space, actions, reason):
 
 
 @pytest.mark.parametrize("how", [{"dueling": True}, {"noisy_sigma": 0.5}, {"returns": ReturnModel("c51")}], ids=str)
-def test_values_in_other_forms_are_refused(how, wording):
+def test_other_forms_of_q_values_are_refused(how, wording):
     with wording.raised(UsageError):
         q_policy(**how)
 
 
-def test_a_list_of_actions_is_encoded_in_no_other_way(wording):
+def test_a_list_of_actions_cannot_have_another_encoding(wording):
     with wording.raised(SpecError, "actions", "action_embeddings"):
         ModelConfig.parse({"action_embeddings": "actions", "observations": {"actions": {"encode_as": "entities"}}})
 
 
-def test_other_networks_refuse_the_setting(wording):
+def test_networks_without_action_embeddings_refuse_the_setting(wording):
     with wording.raised(SpecError):
         SoftModelConfig.parse({"action_embeddings": "actions"})

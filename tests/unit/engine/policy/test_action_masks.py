@@ -104,7 +104,7 @@ def rows_of(observations):
 
 
 @pytest.mark.parametrize(("actions", "sizes"), [(ACTIONS, (5,)), (CHOICES, (3, 2, 4))], ids=["discrete", "multi"])
-def test_recorded_log_probabilities_are_those_of_the_masked_distribution_in_torch(actions, sizes):
+def test_recorded_log_probabilities_match_the_masked_distribution_in_torch(actions, sizes):
     policy, observations = actor_critic(masked_space(sum(sizes)), actions), observations_of(sizes=sizes)
     behavior = loaded(policy, flat_of(policy))
     record, taken = fragment_of(behavior, observations)
@@ -118,7 +118,7 @@ def test_recorded_log_probabilities_are_those_of_the_masked_distribution_in_torc
 
 
 @pytest.mark.parametrize("width", [5, 3])
-def test_outputs_are_masked_alike_in_numpy_and_torch_and_stay_as_they_are_where_observations_hold_no_mask(width):
+def test_numpy_and_torch_mask_outputs_alike_and_skip_observations_without_a_mask(width):
     outputs = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
     mask = np.random.default_rng(1).integers(0, 2, (7, width), np.int8)
     in_torch = masked_tensor(torch.from_numpy(outputs), {"action_mask": torch.from_numpy(mask)})
@@ -130,7 +130,7 @@ def test_outputs_are_masked_alike_in_numpy_and_torch_and_stay_as_they_are_where_
         assert masked_tensor(in_torch, without) is in_torch
 
 
-def test_a_mask_is_about_the_choices_of_a_nested_action_in_the_space_s_order():
+def test_a_mask_covers_the_choices_of_a_nested_action_in_the_order_of_the_space():
     actions = Tuple([BOX, Dict({"b": MultiDiscrete([2, 4]), "a": Discrete(3)}), MultiBinary(2)])
     policy, observations = actor_critic(masked_space(9), actions), observations_of(sizes=(3, 2, 4))
     behavior = loaded(policy, flat_of(policy))
@@ -153,7 +153,7 @@ def test_the_entropy_of_m_equal_allowed_logits_is_log_m():
     np.testing.assert_allclose(outputs.distribution.entropy()[:, 0], np.log(allowed), atol=rounding_error(5))
 
 
-def test_forbidden_logits_have_no_gradient_and_no_gradient_is_nan():
+def test_gradients_of_forbidden_logits_are_zero_and_all_gradients_are_finite():
     policy, observations = actor_critic(masked_space()), observations_of()
     observations["action_mask"][0] = 0  # an episode's final observation
     mask = torch.from_numpy(observations["action_mask"])[:, None]
@@ -173,7 +173,7 @@ def test_forbidden_logits_have_no_gradient_and_no_gradient_is_nan():
         assert gradient.abs().max() > 0.01
 
 
-def test_a_mask_has_no_parameters_and_no_network_sees_it():
+def test_a_mask_adds_no_parameters_and_is_not_an_input_of_the_networks():
     masked, plain = actor_critic(masked_space()), actor_critic(Dict({"seen": BOX}))
     assert masked.parameters.size == plain.parameters.size
     observations = observations_of()
@@ -182,20 +182,20 @@ def test_a_mask_has_no_parameters_and_no_network_sees_it():
     np.testing.assert_array_equal(*heads)
 
 
-def test_policies_without_masks_act_through_their_networks_alone():
+def test_only_policies_with_masks_wrap_their_network_to_mask_outputs():
     sampled = actor_critic(Dict({"seen": BOX})).behavior().network
     assert not isinstance(sampled.network, MaskedOutputs)
     sampled = actor_critic(masked_space()).behavior().network
     assert isinstance(sampled.network, MaskedOutputs)
 
 
-def test_a_mask_deeper_in_an_observation_is_seen_like_anything_else():
+def test_a_nested_part_named_action_mask_is_an_ordinary_observation():
     nested = Dict({"inner": Dict({"action_mask": MultiBinary(5)})})
     plain = Dict({"inner": MultiBinary(5)})
     assert actor_critic(nested).parameters.size == actor_critic(plain).parameters.size
 
 
-def test_the_filter_measures_no_mask_and_passes_it_on():
+def test_the_filter_ignores_the_mask_and_passes_it_through():
     policy, observations = (
         actor_critic(Dict({"action_mask": Box(0, 1, (5,)), "seen": BOX}), normalize=True),
         observations_of(),
@@ -211,7 +211,7 @@ def test_the_filter_measures_no_mask_and_passes_it_on():
     assert (filtered["seen"] < -1).all()
 
 
-def test_with_other_leaves_and_an_image_torch_acts_and_takes_allowed_actions_alone():
+def test_with_images_and_other_parts_torch_takes_only_allowed_actions():
     image = Box(0, 255, (36, 36, 3), np.uint8)
     space = masked_space(5, camera=image, seen=BOX, kind=Discrete(3))
     space.seed(0)
@@ -237,7 +237,7 @@ class NetOfOnesOwn(nn.Module):
         return outputs + last, outputs[:, 0]
 
 
-def test_a_network_of_one_s_own_sees_the_mask_and_is_masked():
+def test_a_custom_network_sees_the_mask_and_its_outputs_are_masked():
     policy = actor_critic(masked_space(), module=f"{__name__}:NetOfOnesOwn")
     observations = observations_of()
     taken = loaded(policy, flat_of(policy, 0.1)).actions(observations, None)
@@ -268,7 +268,7 @@ Q_POLICIES = {
 
 
 @pytest.mark.parametrize(("how", "epsilon"), Q_POLICIES.values(), ids=Q_POLICIES)
-def test_q_policies_take_allowed_actions_alone(how, epsilon):
+def test_q_policies_take_only_allowed_actions(how, epsilon):
     behavior, observations = loaded(q_policy(**how), epsilon=epsilon), observations_of()
     record, taken = fragment_of(behavior, observations)
     behavior.collector.postprocess(record)
@@ -279,7 +279,7 @@ def test_q_policies_take_allowed_actions_alone(how, epsilon):
 
 
 @pytest.mark.parametrize("env_steps", [0, 100])
-def test_soft_policies_take_allowed_actions_alone_before_and_after_learning_starts(env_steps):
+def test_soft_policies_take_only_allowed_actions_before_and_after_learning_starts(env_steps):
     behavior, observations = loaded(soft_policy(uniform_steps=100), env_steps=env_steps), observations_of()
     _, taken = fragment_of(behavior, observations)
     assert np.take_along_axis(observations["action_mask"], taken[:, None], 1).all()
@@ -290,7 +290,7 @@ def test_soft_policies_take_allowed_actions_alone_before_and_after_learning_star
         assert 150 < np.count_nonzero(taken == 3) < 250
 
 
-def test_recurrent_q_policies_take_allowed_actions_alone():
+def test_recurrent_q_policies_take_only_allowed_actions():
     policy = policy_from(
         RecurrentQPolicy,
         R2D2Config,
@@ -305,7 +305,7 @@ def test_recurrent_q_policies_take_allowed_actions_alone():
 
 
 @pytest.mark.parametrize("how", [{}, {"returns": ReturnModel("c51", 11, -3.0, 7.0)}], ids=["means", "c51"])
-def test_the_greedy_next_action_is_never_a_forbidden_one_whatever_it_is_worth(how):
+def test_the_greedy_next_action_is_always_allowed(how):
     policy, observations = q_policy(**how), observations_of()
     outputs, batch = outputs_of(policy, observations)
     values = outputs.values(batch["obs"]).detach()
@@ -335,7 +335,7 @@ def test_discrete_soft_expectations_are_sums_over_the_allowed_actions():
             assert soft.values[row, 0].item() == pytest.approx((probs * least[row, own]).sum().item(), abs=NEAR)
 
 
-def test_the_default_target_entropy_is_that_over_the_allowed_actions_of_valid_rows():
+def test_the_default_target_entropy_averages_over_allowed_actions_of_valid_rows():
     policy, observations = soft_policy(), observations_of(4)
     observations["action_mask"] = np.array(
         [[1, 1, 1, 1, 1], [0, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], np.int8
@@ -346,7 +346,7 @@ def test_the_default_target_entropy_is_that_over_the_allowed_actions_of_valid_ro
     assert outputs.target_entropy(batch).item() == pytest.approx(expected, rel=rounding_error(4))
 
 
-def test_what_allows_nothing_is_finite_in_targets():
+def test_targets_are_finite_if_the_mask_allows_no_action():
     observations = observations_of(3)
     observations["action_mask"][:] = 0
     outputs, batch = outputs_of(q_policy(), observations)
@@ -370,12 +370,12 @@ def test_what_allows_nothing_is_finite_in_targets():
         (MultiBinary(5), Tuple([ACTIONS, CHOICES, BOX]), r"shape \(14,\)"),
     ],
 )
-def test_a_mask_that_is_none_of_the_actions_is_refused(mask, actions, reason):
+def test_a_mask_that_does_not_match_the_action_space_is_refused(mask, actions, reason):
     with pytest.raises(UsageError, match=reason):
         actor_critic(Dict({"action_mask": mask, "seen": BOX}), actions)
 
 
-def test_continuous_policies_refuse_masks_and_no_policy_sees_a_mask_alone(wording):
+def test_continuous_policies_refuse_masks_and_a_mask_cannot_be_the_only_observation(wording):
     with pytest.raises(UsageError, match="but this env has Box"):
         policy_from(
             DeterministicPolicy,

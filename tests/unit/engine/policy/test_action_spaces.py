@@ -60,21 +60,21 @@ def test_entropy_is_the_mean_of_minus_log_p(space):
     assert surprise.mean() == pytest.approx(entropy, abs=5 * surprise.std() / np.sqrt(N))
 
 
-def test_a_standard_deviation_in_the_env_s_units_is_divided_by_half_the_range():
+def test_a_standard_deviation_is_scaled_by_half_the_range_in_env_units():
     model = make_action_space(Box(-8, 8, (1,)))
     outputs = np.array([[0.0, np.log(1 / 8)]], np.float32).repeat(N, 0)
     drawn = model.to_env(model.sample(outputs, model.noise(np.random.default_rng(4), (N,))))
     assert drawn.std() == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_discrete_action_is_drawn_as_often_as_its_probability_says():
+def test_discrete_actions_are_drawn_with_their_probabilities():
     model = make_action_space(Discrete(3))
     outputs = np.log(np.array([[0.2, 0.5, 0.3]], np.float32)).repeat(N, 0)
     drawn = model.sample(outputs, model.noise(np.random.default_rng(3), (N,)))
     np.testing.assert_allclose(np.bincount(drawn) / N, [0.2, 0.5, 0.3], atol=0.005)
 
 
-def test_a_binary_action_is_drawn_as_often_as_its_probability_says():
+def test_binary_actions_are_drawn_with_their_probabilities():
     model = make_action_space(MultiBinary(2))
     outputs = np.log(np.array([[0.2 / 0.8, 0.9 / 0.1]], np.float32)).repeat(N, 0)
     drawn = model.sample(outputs, model.noise(np.random.default_rng(3), (N,)))
@@ -102,7 +102,7 @@ def test_gaussian_log_probs_equal_torch_s_own():
     torch.testing.assert_close(ours.entropy(), theirs.entropy().sum(-1))
 
 
-def test_bounded_actions_are_scaled_to_their_bounds_and_clipped_while_free_ones_pass():
+def test_bounded_actions_are_scaled_and_clipped_while_unbounded_ones_pass_unchanged():
     model = make_action_space(SPACES[3])
     given = model.to_env(np.array([[0.5, 0.0, 7.5], [-3.0, 3.0, -99.0]], np.float32))
     np.testing.assert_allclose(given, [[1.0, 5.0, 7.5], [-2.0, 10.0, -99.0]])
@@ -113,13 +113,13 @@ def test_a_half_bounded_action_is_clipped_at_its_one_bound_without_scaling():
     np.testing.assert_allclose(model.to_env(np.array([[-1.0], [4.0]], np.float32)), [[0.0], [4.0]])
 
 
-def test_a_discrete_action_has_the_type_of_its_space():
+def test_discrete_actions_have_the_dtype_of_their_space():
     space = Discrete(3, start=1, dtype=np.int32)
     model = make_action_space(space)
     assert all(space.contains(action) for action in model.to_env(np.arange(3)))
 
 
-def test_bounds_as_far_apart_as_the_type_allows_give_finite_actions():
+def test_the_widest_possible_bounds_give_finite_actions():
     farthest = np.finfo(np.float32).max
     model = make_action_space(Box(-farthest, farthest, (1,)))
     np.testing.assert_array_equal(
@@ -130,7 +130,7 @@ def test_bounds_as_far_apart_as_the_type_allows_give_finite_actions():
 @pytest.mark.parametrize(
     "space", [Text(5), Box(0, 255, (2,), np.uint8), gymnasium.spaces.Dict({"a": Text(5)})], ids=str
 )
-def test_other_action_spaces_are_refused_with_what_would_do(space, wording):
+def test_unsupported_action_spaces_are_refused_with_a_list_of_supported_ones(space, wording):
     with wording.raised(UsageError, "MultiDiscrete", "MultiBinary"):
         make_action_space(space)
 
@@ -139,7 +139,7 @@ BOUNDED = Box(np.array([-3.0, 10.0], np.float32), np.array([1.0, 14.0], np.float
 OF_BOUNDED = [SquashedBoxActions(bounded_box(BOUNDED, "it")), DeterministicBoxActions(bounded_box(BOUNDED, "it"))]
 
 
-def test_smoothly_bounded_log_stds_are_those_of_flashsac() -> None:
+def test_smoothly_bounded_log_stds_match_flashsac() -> None:
     """-10 + 6 (1 + tanh x) for an output x, in float64; both libraries use this to sample and for probabilities."""
     model = SquashedBoxActions(bounded_box(BOUNDED, "it"), smooth_log_stds=True)
     outputs = np.array([[0.3, -0.2, -9.0, 0.4], [0.1, 0.5, 0.0, 8.0], [0.0, 0.0, 0.5, 0.6]], np.float32)
@@ -159,7 +159,7 @@ def test_smoothly_bounded_log_stds_are_those_of_flashsac() -> None:
     [*((space, make_action_space(space)) for space in SPACES), *((BOUNDED, model) for model in OF_BOUNDED)],
     ids=lambda part: type(part).__name__,
 )
-def test_what_an_env_was_given_is_brought_back_to_the_policy_s_own_actions(space, model):
+def test_env_actions_are_converted_back_to_the_policys_actions(space, model):
     space.seed(0)
     given = np.stack([space.sample() for _ in range(50)])
     own = model.from_env(given)
@@ -168,7 +168,7 @@ def test_what_an_env_was_given_is_brought_back_to_the_policy_s_own_actions(space
     np.testing.assert_allclose(model.to_env(own), given, atol=rounding_error(4, size=14.0))
 
 
-def test_a_coordinate_whose_bounds_agree_is_0_in_their_units():
+def test_a_coordinate_with_equal_bounds_is_converted_to_0():
     model = make_action_space(Box(np.array([2.0, 0.0], np.float32), np.array([2.0, 4.0], np.float32)))
     np.testing.assert_array_equal(model.from_env(np.array([[2.0, 3.0]], np.float32)), [[0.0, 0.5]])
 
@@ -198,14 +198,14 @@ def test_an_action_at_its_bound_has_a_finite_log_prob():
     )
 
 
-def test_the_divergence_of_squashed_variables_is_that_of_the_normal_ones():
+def test_the_divergence_of_squashed_gaussians_equals_that_of_the_gaussians():
     first, second = torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0)).mul(0.5)
     normal = [torch.distributions.Normal(part[:, :3], part[:, 3:].exp()) for part in (first, second)]
     expected = torch.distributions.kl_divergence(*normal).sum(-1)
     torch.testing.assert_close(SquashedGaussian(first).kl(SquashedGaussian(second)), expected)
 
 
-def test_an_overshoot_is_the_mean_squared_distance_beyond_the_bounds_in_units_of_half_their_range():
+def test_overshoot_is_the_mean_squared_distance_beyond_the_bounds_in_half_ranges():
     model = BoxMeanActions(BoxScale(OF_SEVERAL_BOUNDS))
     # The third number has one bound, so its distance is not scaled; the fourth allows only one value.
     actions = np.array([[0.9, -1.0, 7.0, 0.0], [1.5, -3.0, -2.0, 9.0]], np.float32)
@@ -213,7 +213,7 @@ def test_an_overshoot_is_the_mean_squared_distance_beyond_the_bounds_in_units_of
 
 
 @pytest.mark.parametrize("mean", [0.4, 9.0, -70.0])
-def test_the_probabilities_of_clipped_actions_and_the_density_between_the_bounds_add_up_to_1(mean):
+def test_the_mass_of_clipped_actions_and_the_density_between_the_bounds_sum_to_1(mean):
     model = make_action_space(Box(-3.0, 5.0, (1,), np.float64))
     env_actions = np.linspace(-3.0, 5.0, 20_001)
     own = model.from_env(env_actions[:, None]).astype(np.float64)
@@ -225,7 +225,7 @@ def test_the_probabilities_of_clipped_actions_and_the_density_between_the_bounds
     assert masses.sum() + between == pytest.approx(1.0, abs=2e-3)
 
 
-def test_a_point_between_equal_bounds_has_no_part_in_the_log_probability():
+def test_a_coordinate_with_equal_bounds_does_not_contribute_to_the_log_probability():
     model = make_action_space(Box(np.array([-1.0, 2.0]), np.array([1.0, 2.0]), dtype=np.float64))
     outputs, actions = np.array([[0.1, 0.2, -0.5, -0.5]], np.float32), np.array([[0.3, 0.9]], np.float32)
     alone = make_action_space(Box(-1.0, 1.0, (1,), np.float64))
@@ -233,7 +233,7 @@ def test_a_point_between_equal_bounds_has_no_part_in_the_log_probability():
     assert found == pytest.approx(alone.log_prob(outputs[:, ::2], actions[:, :1]), rel=1e-6)
 
 
-def test_the_density_of_squashed_actions_in_the_env_s_units_adds_up_to_1():
+def test_the_density_of_squashed_actions_in_env_units_integrates_to_1():
     model = SquashedBoxActions(BoxScale(Box(-3.0, 5.0, (1,), np.float64)))
     env_actions = np.linspace(-3.0, 5.0, 20_001)[1:-1]
     own = model.from_env(env_actions[:, None])
@@ -242,7 +242,7 @@ def test_the_density_of_squashed_actions_in_the_env_s_units_adds_up_to_1():
     assert np.exp(log_probs).sum() * (env_actions[1] - env_actions[0]) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_recorded_actions_at_the_bounds_of_a_double_precision_box_have_the_clipped_mass() -> None:
+def test_recorded_actions_at_float64_bounds_have_the_probability_of_being_clipped() -> None:
     draws = np.random.default_rng(0)
     low = draws.uniform(-3, 0, 200)
     space = Box(low, low + draws.uniform(0.1, 5, 200), dtype=np.float64)

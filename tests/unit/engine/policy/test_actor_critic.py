@@ -67,7 +67,7 @@ def test_the_numpy_mirror_equals_the_torch_module(space, shared, activation):
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 255), (0, 1), (10, 40), (7, 7)])
-def test_bytes_that_are_no_image_enter_both_sides_between_0_and_1_to_the_last_bit(low, high):
+def test_bytes_that_are_not_images_are_scaled_to_0_to_1_identically_in_numpy_and_torch(low, high):
     space = Dict({"memory": Box(low, high, (128,), np.uint8), "speed": Box(-9, 9, (2,))})
     policy = policy_for(space)
     observations = samples(space, 50)
@@ -107,7 +107,7 @@ def test_the_policy_s_first_distribution_is_nearly_uniform_and_hidden_layers_are
     assert module.value_head.weight.norm().item() == pytest.approx(1.0, abs=rounding_error(64))
 
 
-def test_the_same_seed_gives_the_same_parameters_and_leaves_torch_s_own_generator_alone():
+def test_the_same_seed_gives_the_same_parameters_and_leaves_torchs_generator_unchanged():
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
@@ -116,7 +116,7 @@ def test_the_same_seed_gives_the_same_parameters_and_leaves_torch_s_own_generato
     torch.testing.assert_close(first.parameters.gather(first.module), second.parameters.gather(second.module))
 
 
-def test_a_nested_observation_is_told_by_its_keys_whatever_their_order():
+def test_the_order_of_keys_in_an_observation_does_not_matter():
     space = Dict({"speed": Box(-1, 1, (2,)), "image": IMAGE, "wind": Box(-1, 1, (2,))})
     policy = policy_for(space, hiddens=(8,))
     behavior = policy.behavior()
@@ -132,7 +132,7 @@ def test_a_nested_observation_is_told_by_its_keys_whatever_their_order():
     ids=["one number", "nothing", "nested"],
 )
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
-def test_observations_without_axes_or_without_numbers_are_learned_from_like_others(space):
+def test_scalar_and_empty_observations_are_supported(space):
     policy = policy_for(space, hiddens=(8,), normalize=True)
     flat = randomized(policy)
     behavior = policy.behavior()
@@ -161,7 +161,7 @@ def recorded_acting(behavior, space, length=6, columns=3):
 
 
 @pytest.mark.parametrize("space", [NESTED, IMAGE], ids=["dense", "image"])
-def test_what_a_fragment_records_is_what_the_learner_computes(space):
+def test_recorded_log_probs_and_values_equal_those_of_the_learner(space):
     policy = policy_for(space, MultiDiscrete([3, 2]), hiddens=(16,))
     flat = randomized(policy)
     behavior = policy.behavior()
@@ -178,7 +178,7 @@ def test_what_a_fragment_records_is_what_the_learner_computes(space):
     assert np.isfinite(batch["values"]).all()
 
 
-def test_a_filter_normalises_what_acts_and_what_is_recorded_alike():
+def test_a_filter_normalizes_vectors_before_the_network_and_leaves_discrete_parts_unchanged():
     space = Dict({"far": Box(-np.inf, np.inf, (2,)), "kind": Discrete(3)})
     policy = policy_for(space, normalize=True)
     flat = randomized(policy)
@@ -202,7 +202,7 @@ def test_normalised_observations_are_bounded():
     assert behavior.filter(np.array([[1e6], [-1e6]], np.float32)).tolist() == [[10.0], [-10.0]]
 
 
-def test_filtered_observations_have_one_type_before_and_after_the_first_statistics():
+def test_filtered_observations_have_the_same_dtype_before_and_after_the_first_statistics():
     policy = policy_for(Box(-1, 1, (2,), np.float64), normalize=True)
     behavior, flat, observations = policy.behavior(), randomized(policy), np.array([[0.1, 0.2]])
     behavior.load(Weights(0, flat))
@@ -224,7 +224,7 @@ def test_without_a_generator_the_likeliest_action_is_taken():
     assert (drawn != outputs.argmax(-1) + 1).any()
 
 
-def test_parameters_go_to_names_and_back_and_another_net_s_are_refused(wording):
+def test_parameters_convert_to_names_and_back_and_those_of_another_net_are_refused(wording):
     policy, other = policy_for(Box(-1, 1, (4,))), policy_for(Box(-1, 1, (5,)))
     flat = randomized(policy)
     named = policy.parameters.named(flat)
@@ -233,7 +233,7 @@ def test_parameters_go_to_names_and_back_and_another_net_s_are_refused(wording):
         other.parameters.from_named(named)
 
 
-def test_observations_that_no_network_takes_are_refused(wording):
+def test_unsupported_observation_spaces_are_refused(wording):
     with wording.raised(UsageError):
         policy_for(Dict({"note": Text(3)}))
 
@@ -294,7 +294,7 @@ def own_networks(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("own_networks")
-def test_a_network_of_one_s_own_acts_in_torch():
+def test_a_custom_network_acts_in_torch():
     policy = policy_for(Box(-1, 1, (4,)), module="own_networks:Net")
     flat = randomized(policy)
     behavior = policy.behavior()
@@ -305,7 +305,7 @@ def test_a_network_of_one_s_own_acts_in_torch():
 
 
 @pytest.mark.usefixtures("own_networks")
-def test_layers_that_share_a_weight_share_it_in_the_learner_as_well():
+def test_layers_that_share_a_weight_also_share_it_in_the_learner():
     policy = policy_for(Box(-1, 1, (4,)), module="own_networks:Tied")
     flat = np.random.default_rng(0).normal(size=policy.parameters.size).astype(np.float32)
     behavior = policy.behavior()
@@ -318,7 +318,7 @@ def test_layers_that_share_a_weight_share_it_in_the_learner_as_well():
 
 
 @pytest.mark.usefixtures("own_networks")
-def test_a_network_of_one_s_own_starts_from_the_seed_and_leaves_torch_s_own_generator_alone():
+def test_a_custom_network_is_initialized_from_the_seed_and_leaves_torchs_generator_unchanged():
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
@@ -356,13 +356,13 @@ def test_a_network_that_does_not_fit_is_explained(name, message):
         ("dropout", r"own_networks:dropout draws random numbers in forward\(\), as Dropout does\. .*: leave it out"),
     ],
 )
-def test_a_network_that_is_more_than_its_parameters_is_refused(name, message):
+def test_networks_with_changing_buffers_or_random_layers_are_refused(name, message):
     with pytest.raises(UsageError, match=message):
         policy_for(Box(-1, 1, (4,)), module=f"own_networks:{name}")
 
 
 @pytest.mark.usefixtures("own_networks")
-def test_layers_that_neither_draw_nor_remember_as_they_are_set_are_taken():
+def test_dropout_and_batch_norm_layers_are_accepted_in_eval_mode():
     policy = policy_for(Box(-1, 1, (4,)), module="own_networks:frozen")
     behavior = policy.behavior()
     behavior.load(Weights(0, randomized(policy)))

@@ -66,7 +66,7 @@ def seen(rows=ROWS, seed=1):
 
 @pytest.mark.parametrize("make", [policy_for, mappo_policy])
 @pytest.mark.parametrize("actions", [CHOICES, NESTED, NESTED_CHOICES], ids=str)
-def test_what_acts_in_numpy_records_the_log_probabilities_that_torch_finds(actions, make):
+def test_log_probabilities_recorded_in_numpy_equal_those_in_torch(actions, make):
     policy, observations = make(actions), seen()
     record, _ = fragment_of(loaded(policy, flat_of(policy)), observations)
     own = torch.from_numpy(record["actions"][0])
@@ -75,7 +75,7 @@ def test_what_acts_in_numpy_records_the_log_probabilities_that_torch_finds(actio
     assert record["logp"][0].std() > 0.1
 
 
-def test_where_images_are_observed_torch_acts_and_records_the_same():
+def test_with_image_observations_torch_acts_and_records_the_same_log_probabilities():
     policy = policy_for(CHOICES, Box(0, 255, (36, 36, 3), np.uint8))
     observations = np.random.default_rng(0).integers(0, 256, (20, 36, 36, 3), np.uint8)
     flat = flat_of(policy, 0.1)
@@ -97,7 +97,7 @@ def test_probabilities_add_up_to_one_over_all_joint_actions(actions):
         assert logp.exp().sum().item() == pytest.approx(1, abs=rounding_error(24))
 
 
-def test_actions_are_drawn_as_often_as_their_joint_probability_says():
+def test_joint_actions_are_drawn_with_their_probabilities():
     policy, number = policy_for(CHOICES), 100_000
     observations = np.tile(seen(1), (number, 1))
     record, _ = fragment_of(loaded(policy, flat_of(policy)), observations)
@@ -107,7 +107,7 @@ def test_actions_are_drawn_as_often_as_their_joint_probability_says():
     np.testing.assert_allclose(drawn, logp.exp()[:, 0].detach(), atol=6e-3)
 
 
-def test_a_mask_forbids_actions_of_each_part_whatever_the_parts_before():
+def test_a_mask_applies_to_each_part_whatever_the_previous_parts():
     space = Dict({"action_mask": MultiBinary(9), "seen": BOX})
     policy, rng = policy_for(CHOICES, space), np.random.default_rng(0)
     mask = rng.integers(0, 2, (ROWS, 9), np.int8)
@@ -124,7 +124,7 @@ def test_a_mask_forbids_actions_of_each_part_whatever_the_parts_before():
 
 
 @pytest.mark.parametrize("core", ["lstm", "gru", "gtrxl"])
-def test_with_memory_the_recorded_log_probabilities_are_those_of_the_rows(core):
+def test_recurrent_policies_record_the_same_log_probabilities_as_evaluating_rows(core):
     policy, observations = policy_for(CHOICES, core=core, core_width=8), seen(5)
     record, _ = fragment_of(loaded(policy, flat_of(policy)), observations, length=4)
     rows = {
@@ -138,7 +138,7 @@ def test_with_memory_the_recorded_log_probabilities_are_those_of_the_rows(core):
     np.testing.assert_allclose(record["logp"].T, found.detach(), rtol=near, atol=near)
 
 
-def test_the_likeliest_action_is_that_of_each_part_given_those_before():
+def test_the_greedy_action_takes_the_most_likely_value_of_each_part_given_the_previous_ones():
     policy, observations = policy_for(CHOICES), seen()
     likeliest = loaded(policy, flat_of(policy)).actions(observations, None)
     outputs = distribution_of(policy, observations, likeliest).outputs[:, 0].detach().numpy()
@@ -146,7 +146,7 @@ def test_the_likeliest_action_is_that_of_each_part_given_those_before():
     np.testing.assert_array_equal(likeliest, np.stack([part.argmax(-1) for part in parts], -1))
 
 
-def test_evaluation_that_explores_draws_from_the_same_joint_distribution():
+def test_sampled_evaluations_draw_from_the_same_joint_distribution():
     policy, number = policy_for(MultiDiscrete([2, 2])), 40_000
     flat = flat_of(policy, 2.0)
     observations = np.tile(seen(1), (number, 1))
@@ -157,7 +157,7 @@ def test_evaluation_that_explores_draws_from_the_same_joint_distribution():
     np.testing.assert_allclose(found, logp.exp()[:, 0].detach(), atol=0.01)
 
 
-def test_what_comes_later_changes_nothing_of_what_came_before():
+def test_later_parts_do_not_affect_earlier_ones():
     policy, observations = policy_for(CHOICES), seen(1)
     given = [
         distribution_of(policy, observations, [action]).outputs[0, 0] for action in ([0, 0, 0], [0, 0, 3], [0, 1, 0])
@@ -183,7 +183,7 @@ def fitted_log_likelihood(autoregressive):
     return -loss.item()
 
 
-def test_only_parts_that_know_of_each_other_can_be_equal_and_each_pair_as_likely():
+def test_only_autoregressive_parts_can_learn_to_be_equal():
     assert fitted_log_likelihood(autoregressive=True) == pytest.approx(-np.log(3), abs=0.02)
     assert fitted_log_likelihood(autoregressive=False) == pytest.approx(-2 * np.log(3), abs=0.02)
 
@@ -194,7 +194,7 @@ def test_an_action_of_one_part_is_refused(actions, wording):
         policy_for(actions)
 
 
-def test_other_networks_refuse_the_setting(wording):
+def test_networks_that_do_not_support_autoregression_refuse_the_setting(wording):
     with wording.raised(SpecError):
         QModelConfig.parse({"autoregressive": True})
     with pytest.raises(SpecError, match="leave out autoregressive"):

@@ -56,7 +56,7 @@ OWN = f"{__name__}:Still"
         *((algorithm, BOUNDED) for algorithm in (DDPG, TD3, QTOpt, SAC, MADDPG)),
     ],
 )
-def test_an_exploration_of_ones_own_chooses_the_actions_of_every_algorithm_that_explores(algorithm, spaces):
+def test_a_custom_exploration_chooses_the_actions_of_every_exploring_algorithm(algorithm, spaces):
     settings = {"exploration": OWN, "learning_starts": 0}
     known = algorithm.Config.model_fields
     made = algorithm(algorithm.Config.parse({name: value for name, value in settings.items() if name in known}))
@@ -89,11 +89,11 @@ def test_an_exploration_of_ones_own_chooses_the_actions_of_every_algorithm_that_
         ),
     ],
 )
-def test_what_is_no_exploration_is_refused_with_the_reason(path, reason):
+def test_objects_that_are_not_explorations_are_refused_with_the_reason(path, reason):
     with pytest.raises(UsageError, match=reason):
         DQN(DQN.Config.parse({"exploration": path})).policy(CHOICES, 0).behavior()
 
 
-def test_a_misspelt_exploration_is_told_the_nearest_name_and_the_form_of_a_path(wording):
+def test_the_error_for_a_misspelled_exploration_suggests_a_name_and_the_form_of_a_path(wording):
     with wording.raised(SpecError, "package.module:Name", "sof_q", "soft_q"):
         DQN.Config.parse({"exploration": "sof_q"})

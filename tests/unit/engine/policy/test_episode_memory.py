@@ -43,7 +43,7 @@ def flags(*which: bool) -> NDArray[np.bool_]:
     return np.array(which)
 
 
-def test_a_policy_without_memory_has_an_empty_state_and_passes_observations_on() -> None:
+def test_a_policy_without_memory_has_an_empty_state_and_passes_observations_through() -> None:
     memory, seen = EpisodeMemory(0, None, None), numbers(1, 2)
     assert not memory.is_used
     assert memory.state() == {}
@@ -52,7 +52,7 @@ def test_a_policy_without_memory_has_an_empty_state_and_passes_observations_on()
     assert memory.before(seen) is None
 
 
-def test_a_recurrent_state_is_recorded_as_it_is_before_a_step_and_is_zero_where_an_episode_starts() -> None:
+def test_the_recurrent_state_is_recorded_before_each_step_and_zero_at_episode_starts() -> None:
     memory = EpisodeMemory(2, None, None)
     batch = SampleBatch(memory.allocate(2, 3))
     memory.collect(numbers(0, 0, 0), batch, 0, flags(True, True, True), None)
@@ -72,7 +72,7 @@ def test_slots_that_do_not_act_keep_their_state_and_record_nothing() -> None:
     assert memory.recurrent.tolist() == [[8], [4]]
 
 
-def test_another_number_of_slots_begins_with_zeros() -> None:
+def test_a_different_number_of_slots_starts_with_a_zero_state() -> None:
     memory = EpisodeMemory(1, None, None)
     memory.keep(numbers(3, 4), None)
     assert np.array_equal(memory.before(numbers(0, 0, 0)), numbers(0, 0, 0))  # type: ignore[arg-type]
@@ -81,7 +81,9 @@ def test_another_number_of_slots_begins_with_zeros() -> None:
 
 
 @pytest.mark.parametrize(("knows_chosen", "after_own"), [(False, [[2, 0], [0, 0]]), (True, [[0, 0], [0, 0]])])
-def test_chosen_actions_are_added_unless_the_network_did_so(knows_chosen: bool, after_own: list[list[float]]) -> None:
+def test_chosen_actions_are_added_to_the_memory_unless_the_network_did_so(
+    knows_chosen: bool, after_own: list[list[float]]
+) -> None:
     memory = EpisodeMemory(2, None, Sums(knows_chosen=knows_chosen))
     assert memory.takes_actions is not knows_chosen
     memory.begin(flags(True, True))
@@ -105,11 +107,11 @@ def test_a_view_shows_the_last_observations_and_actions_of_an_episode() -> None:
     assert batch["episode_steps"][:2].tolist() == [[0, 0], [1, 0]]
 
 
-def test_a_view_of_observations_alone_needs_no_actions() -> None:
+def test_a_view_of_observations_only_does_not_need_actions() -> None:
     assert not viewing(obs=2).takes_actions
 
 
-def test_a_memory_goes_on_after_a_checkpoint_and_refuses_that_of_another_network(wording) -> None:
+def test_a_memory_is_restored_from_a_checkpoint_unless_the_network_differs(wording) -> None:
     memory, other = EpisodeMemory(2, None, None), EpisodeMemory(2, None, None)
     memory.keep(np.array([[1, 2]], np.float32), None)
     other.load_state(memory.state())

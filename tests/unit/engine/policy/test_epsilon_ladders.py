@@ -7,7 +7,7 @@ from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 
-def test_the_ladder_goes_from_epsilon_to_its_power_over_the_columns_of_all_workers():
+def test_epsilon_falls_from_its_base_to_a_power_of_it_over_the_columns_of_all_workers():
     ladder = EpsilonLadder(7.0)
     first, second = ladder(0.4, np.arange(0, 4), 8), ladder(0.4, np.arange(4, 8), 8)
     np.testing.assert_allclose([*first, *second], [0.4 ** (1 + i) for i in range(8)], rtol=rounding_error(2))
@@ -15,7 +15,7 @@ def test_the_ladder_goes_from_epsilon_to_its_power_over_the_columns_of_all_worke
     np.testing.assert_allclose(EpsilonLadder(3.0)(0.5, np.array([0, 2]), 3), [0.5, 0.5**4], rtol=rounding_error(2))
 
 
-def test_every_column_goes_from_1_to_a_final_probability_of_its_own():
+def test_epsilon_falls_from_1_to_a_separate_final_value_in_every_column():
     final = FinalEpsilons((0.1, 0.01, 0.5), (0.4, 0.3, 0.3))
     expected = np.array([0.1] * 4 + [0.01] * 3 + [0.5] * 3)
     np.testing.assert_allclose(final(0.0, np.arange(10), 10), expected, rtol=rounding_error(2))
@@ -24,7 +24,7 @@ def test_every_column_goes_from_1_to_a_final_probability_of_its_own():
     np.testing.assert_allclose(final(0.0, np.arange(2), 2), [0.1, 0.5], rtol=rounding_error(2))
 
 
-def test_a_q_policy_explores_in_each_column_as_its_place_says_and_records_what_actions_are_worth():
+def test_a_q_policy_explores_each_column_with_its_own_epsilon_and_records_q_values():
     import gymnasium
 
     from rlrun.algorithms.dqn.policy import QPolicy

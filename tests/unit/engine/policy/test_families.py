@@ -41,7 +41,7 @@ class PPOInWorlds(PPO):
     policy_family = f"{__name__}:PolicyInWorlds"
 
 
-def test_a_policy_family_of_other_arguments_is_refused_with_the_signature_to_write(wording) -> None:
+def test_a_policy_family_with_a_wrong_signature_is_refused_with_the_expected_one(wording) -> None:
     with pytest.raises(UsageError) as refused:
         PPOOfOtherArguments(PPO.Config()).policy(SPACES, 0)
     message = str(refused.value)

@@ -65,7 +65,7 @@ class Counted(WrappedNetwork):
         return self.network(*inputs)
 
 
-def test_a_recorder_records_nothing_by_itself_but_the_actions() -> None:
+def test_a_plain_recorder_records_only_observations_and_actions() -> None:
     policy = policy_of()
     own = policy.behavior()
     behavior = BehaviorPolicy(
@@ -83,7 +83,7 @@ def test_a_recorder_records_nothing_by_itself_but_the_actions() -> None:
     assert behavior.collector.world_columns == (WORLD_STATE,)
 
 
-def test_a_recorder_adds_columns_of_a_whole_fragment_and_has_the_log_probs_of_other_actions_left_out() -> None:
+def test_a_custom_recorder_adds_columns_to_whole_fragments_and_disables_log_probs_of_other_actions() -> None:
     policy = policy_of()
     own = policy.behavior()
     behavior = BehaviorPolicy(
@@ -97,13 +97,13 @@ def test_a_recorder_adds_columns_of_a_whole_fragment_and_has_the_log_probs_of_ot
     assert taken_log_probs(behavior) is None
 
 
-def test_log_probs_are_those_of_the_outputs_that_gave_the_actions() -> None:
+def test_log_probs_are_computed_from_the_outputs_that_chose_the_actions() -> None:
     behavior = loaded_anew(policy_of(QPolicy))
     behavior.collector.record_log_probs(lambda outputs, actions: outputs.argmax(-1) - np.float32(actions))
     assert acted_fragment(behavior)["taken_logp"].tolist() == [[0.0] * SLOTS] * LENGTH  # greedy, from the same outputs
 
 
-def test_another_execution_collects_and_the_policys_own_network_evaluates() -> None:
+def test_a_different_executor_collects_while_the_policys_own_network_evaluates() -> None:
     policy = policy_of()
     behavior, expected = loaded_anew(policy), acted_fragment(loaded_anew(policy))
     behavior.collector.collect_by(Counted)
@@ -133,7 +133,7 @@ def test_parameter_noise_perturbs_a_copy_of_the_network() -> None:
     np.testing.assert_array_equal(behavior.outputs(inputs["obs"]), before)
 
 
-def test_both_sides_of_a_pickled_policy_share_network_filter_and_memory() -> None:
+def test_a_pickled_policy_and_its_collector_share_network_filter_and_memory() -> None:
     behavior = pickle.loads(pickle.dumps(policy_of(normalize_observations=True).behavior()))
     collector = behavior.collector
     assert collector.network is behavior.network
@@ -142,7 +142,7 @@ def test_both_sides_of_a_pickled_policy_share_network_filter_and_memory() -> Non
 
 
 @pytest.mark.parametrize("normalizes", [True, False])
-def test_a_filter_that_is_off_has_no_moments_and_changes_nothing(normalizes: bool) -> None:
+def test_a_disabled_filter_has_no_moments_and_changes_nothing(normalizes: bool) -> None:
     behavior = policy_of(normalize_observations=normalizes).behavior()
     raw = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     moments = behavior.collector.moments(raw, np.ones((2, 3), np.bool_))

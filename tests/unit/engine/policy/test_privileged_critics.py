@@ -70,7 +70,7 @@ def test_a_critic_may_see_less_than_its_actor_too() -> None:
     assert policy.module.policy_trunk[0].in_features == 5
 
 
-def test_views_and_the_mask_of_entities_come_along() -> None:
+def test_views_and_entity_masks_are_shown_along_with_the_named_parts() -> None:
     space = Dict({"others": Box(-1.0, 1.0, (3, 2)), "there": MultiBinary(3), "own": Box(-1.0, 1.0, (2,))})
     seen = {"observations": {"others": {"encode_as": "entities", "mask": "there"}}, "actor_sees": ["others"]}
     algorithm = PPO(model={"hiddens": [8], "views": {"prev_actions": 1}, **seen})
@@ -80,7 +80,7 @@ def test_views_and_the_mask_of_entities_come_along() -> None:
     assert list(privileged_parts(space, algorithm.config.model).placeholders) == ["own"]
 
 
-def test_networks_that_see_all_have_the_parameters_that_they_had() -> None:
+def test_naming_all_parts_gives_the_same_parameters_as_naming_none() -> None:
     spaces = Spaces(SPLIT, Discrete(2))
     plain, named = (
         PPO(model={"hiddens": [8], **sees}).policy(spaces, 1)
@@ -89,7 +89,7 @@ def test_networks_that_see_all_have_the_parameters_that_they_had() -> None:
     assert torch.equal(plain.parameters.gather(plain.module), named.parameters.gather(named.module))
 
 
-def test_a_restored_run_goes_on_bit_for_bit(tmp_path) -> None:
+def test_a_restored_run_continues_bit_for_bit(tmp_path) -> None:
     settings = {"train_batch_size": 64, "minibatch_size": 32, "min_env_steps_per_iteration": 0, "compile": False}
     algorithm = PPO(model=PRIVILEGED, normalize_observations=True, num_envs_per_worker=2, **settings)
     with Training(CARTPOLE, algorithm, seed=4) as training:
@@ -102,7 +102,7 @@ def test_a_restored_run_goes_on_bit_for_bit(tmp_path) -> None:
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
 
 
-def test_parts_that_are_not_there_are_refused_by_the_nearest_name(wording) -> None:
+def test_errors_for_unknown_parts_suggest_the_nearest_name_and_unsupported_networks_are_refused(wording) -> None:
     with wording.raised(UsageError, "model.actor_sees", "positon", "position"):
         PPO(model={"actor_sees": ["positon"]}).policy(Spaces(SPLIT, Discrete(2)), 1)
     with wording.raised(UsageError, "model.critic_sees"):

@@ -43,7 +43,7 @@ def test_actions_of_every_part_belong_to_the_env_s_space(space):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_what_an_env_was_given_is_brought_back_to_one_row(space):
+def test_env_actions_are_converted_back_to_one_row(space):
     model = make_action_space(space)
     space.seed(0)
     given = map_tree(lambda *parts: np.stack(parts), *(space.sample() for _ in range(50)))
@@ -54,7 +54,7 @@ def test_what_an_env_was_given_is_brought_back_to_one_row(space):
         np.testing.assert_allclose(found, expected, atol=rounding_error(4, size=10.0))
 
 
-def test_rows_of_choices_are_whole_numbers_and_others_real_ones():
+def test_the_row_dtype_is_integer_if_all_parts_are_choices_and_float_otherwise():
     assert [make_action_space(space).action_dtype for space in SPACES] == [np.float32, np.int64, np.float32, np.int64]
 
 
@@ -82,7 +82,7 @@ def test_entropy_is_the_mean_of_minus_log_p(space):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_divergence_is_the_mean_of_the_log_ratio_and_nothing_from_itself(space):
+def test_divergence_is_the_mean_log_ratio_and_zero_from_itself(space):
     model = make_action_space(space)
     first, second = (np.repeat(outputs_for(model, seed, rows=1), N, 0) for seed in (0, 1))
     actions = model.sample(first, model.noise(np.random.default_rng(2), (N,)))
@@ -93,7 +93,7 @@ def test_divergence_is_the_mean_of_the_log_ratio_and_nothing_from_itself(space):
     torch.testing.assert_close(ours.kl(ours.like(ours.outputs)), torch.zeros(1))
 
 
-def test_choices_stand_first_among_the_outputs_and_log_standard_deviations_last():
+def test_outputs_for_choices_come_first_and_log_standard_deviations_last():
     model = make_action_space(MIXED)
     assert model.num_outputs == 2 + 3 + 6 + 4 + 1 + 3
     assert model.num_log_stds == 3
@@ -108,7 +108,7 @@ def test_choices_stand_first_among_the_outputs_and_log_standard_deviations_last(
     assert [part.log_stds for part in model.parts if part.actions.num_log_stds] == [slice(16, 18), slice(18, 19)]
 
 
-def test_in_the_env_s_units_each_part_has_its_own():
+def test_log_probs_in_env_units_correct_only_the_scaled_parts():
     model = make_action_space(Tuple([Discrete(2), Box(-4.0, 4.0, (1,), np.float32)]))
     outputs, actions = np.array([[0.3, 0.1, 0.2, -0.5]], np.float32), np.array([[1.0, 0.25]], np.float32)
     log_probs = model.log_prob(outputs, actions)

@@ -127,7 +127,7 @@ def assert_the_learner_agrees(policy: ActorCriticPolicy, batch: SampleBatch, len
 
 @every_core
 @pytest.mark.parametrize("length", [7, 8, 64])
-def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: bool, length: int) -> None:
+def test_evaluating_rows_of_steps_equals_acting_step_by_step(core: str, shared: bool, length: int) -> None:
     policy = policy_of(core, shared)
     behavior = acting(policy)
     for seed in range(2):  # the second fragment starts in the middle of episodes
@@ -144,7 +144,7 @@ def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: 
     ("core", "executor"),
     [("lstm", "compiled"), ("gru", "compiled"), ("gtrxl", "compiled"), ("lstm", "numpy"), ("gru", "numpy")],
 )
-def test_graphs_of_rows_give_what_was_acted_with_step_by_step(core: str, executor: str) -> None:
+def test_compiled_and_numpy_graphs_of_rows_equal_acting_step_by_step(core: str, executor: str) -> None:
     policy = policy_of(core, shared=False)
     batch = acted_over(acting(policy), world())
     rows = sequence_rows(batch.steps(), 4)
@@ -156,9 +156,7 @@ def test_graphs_of_rows_give_what_was_acted_with_step_by_step(core: str, executo
 
 
 @every_core
-def test_rows_of_whole_fragments_give_what_was_acted_with_and_the_values_of_final_observations(
-    core: str, shared: bool
-) -> None:
+def test_evaluating_whole_fragments_equals_acting_step_by_step_including_final_values(core: str, shared: bool) -> None:
     policy = policy_of(core, shared)
     behavior = acting(policy)
     for seed in range(2):
@@ -176,7 +174,7 @@ def test_rows_of_whole_fragments_give_what_was_acted_with_and_the_values_of_fina
         torch.testing.assert_close(found.values[where], torch.from_numpy(batch["values"].T.copy())[where], **near)
 
 
-def test_a_whole_fragment_begins_with_its_first_step_and_the_state_before_that() -> None:
+def test_a_whole_fragment_row_starts_at_its_first_valid_step_with_the_state_before_it() -> None:
     """Row 0 holds the final observation of an earlier episode, and in slot 1 nothing at all."""
     policy = policy_of("gru", True)
     batch = acted_over(acting(policy), world(6))
@@ -190,7 +188,7 @@ def test_a_whole_fragment_begins_with_its_first_step_and_the_state_before_that()
         assert rows["valid"][slot].tolist() == [True] * (6 - first) + [False] * (first + 1)
 
 
-def test_a_transformer_sees_the_last_steps_of_its_episode_and_no_others() -> None:
+def test_a_transformer_sees_only_the_latest_steps_of_its_own_episode() -> None:
     """Two layers that each look back 5 steps reach back 10 steps, within a row and through the remembered state."""
     policy = policy_of("gtrxl", True)
     rng = np.random.default_rng(3)
@@ -216,23 +214,23 @@ def test_a_transformer_sees_the_last_steps_of_its_episode_and_no_others() -> Non
             assert np.flatnonzero(moved).tolist() == reached
 
 
-def test_the_width_of_a_transformer_is_divided_by_its_heads(wording) -> None:
+def test_the_width_of_a_transformer_must_be_divisible_by_its_heads(wording) -> None:
     with wording.raised(SpecError, "gtrxl.heads", "core_width"):
         ModelConfig.parse({"core": "gtrxl", "core_width": 6})
 
 
-def test_noise_as_a_function_of_attention_is_refused(wording) -> None:
+def test_state_dependent_noise_is_refused_for_transformers(wording) -> None:
     with wording.raised(UsageError):
         policy_of("gtrxl", True, Box(-1, 1, (2,)), use_sde=True)
 
 
 @pytest.mark.parametrize(("core", "shared"), CORES[:4])
-def test_state_dependent_noise_is_a_function_of_what_the_core_puts_out(core: str, shared: bool) -> None:
+def test_state_dependent_noise_is_a_function_of_the_cores_output(core: str, shared: bool) -> None:
     policy = policy_of(core, shared, Box(-1, 1, (2,)), use_sde=True, log_std_init=-1.0)
     assert_the_learner_agrees(policy, acted_over(acting(policy), world()), 8)
 
 
-def test_images_with_a_core_act_in_torch_and_values_follow_from_the_state_there_too() -> None:
+def test_recurrent_image_policies_act_in_torch_and_record_the_learners_values() -> None:
     space = Dict({"image": Box(0, 255, (36, 36, 1), np.uint8), "speed": NUMBERS})
     policy = policy_of("gru", False, space=space, hiddens=())
     seen = world(6)
@@ -265,7 +263,7 @@ def value_behind(policy: ActorCriticPolicy, observations: np.ndarray, state: np.
 
 
 @every_core
-def test_an_episode_s_final_observation_is_valued_with_its_state_and_the_next_episode_begins_without(
+def test_a_final_observation_is_evaluated_with_its_episodes_state_and_the_next_episode_starts_at_zero(
     core: str, shared: bool
 ) -> None:
     """Slot 0: steps 0 to 3, truncated there, the final observation in row 4, and a new episode from row 5 on."""
@@ -286,7 +284,7 @@ def test_an_episode_s_final_observation_is_valued_with_its_state_and_the_next_ep
 
 @every_core
 @pytest.mark.parametrize("cut_off", [False, True], ids=["goes on", "cut off at the last step"])
-def test_the_closing_value_has_the_state_behind_the_last_step_and_does_not_move_it(
+def test_the_closing_value_uses_the_state_after_the_last_step_and_does_not_change_it(
     core: str, shared: bool, cut_off: bool
 ) -> None:
     policy, seen = policy_of(core, shared), world(5)
@@ -306,7 +304,7 @@ def test_the_closing_value_has_the_state_behind_the_last_step_and_does_not_move_
     assert behind["values"][0, 0] == pytest.approx(alone, abs=NEAR)
 
 
-def test_with_towers_of_their_own_policy_and_value_have_states_of_their_own() -> None:
+def test_separate_towers_for_policy_and_value_have_separate_states() -> None:
     policy = policy_of("lstm", False)
     observations, starts = torch.randn(2, 1, 3), torch.zeros(2, 1, dtype=torch.bool)
 
@@ -324,7 +322,7 @@ def test_with_towers_of_their_own_policy_and_value_have_states_of_their_own() ->
     assert not torch.allclose(moved_value, value)
 
 
-def test_without_orthogonal_weights_or_with_every_lstm_begins_with_remembering() -> None:
+def test_every_lstm_starts_with_a_forget_bias_of_1_with_or_without_orthogonal_weights() -> None:
     for orthogonal in (False, True):
         settings = ModelConfig(hiddens=(8,), core="lstm", core_width=4, orthogonal_init=orthogonal)
         policy = plain_policy(ActorCriticPolicy, NUMBERS, Discrete(2), settings, seed=5)
@@ -332,7 +330,7 @@ def test_without_orthogonal_weights_or_with_every_lstm_begins_with_remembering()
             assert policy.module.get_submodule(layer).bias[4:8].tolist() == [1.0] * 4
 
 
-def test_asked_outside_of_training_it_remembers_until_it_is_told_that_an_episode_begins() -> None:
+def test_outside_training_the_state_is_kept_until_an_episode_start_is_announced() -> None:
     policy = policy_of("lstm", False)
     batch, behavior = acted_over(acting(policy), world()), acting(policy)
     raw = world()

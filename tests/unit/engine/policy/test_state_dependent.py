@@ -68,7 +68,7 @@ def randomized(policy, seed=0):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_log_probabilities_recorded_while_acting_are_the_learner_s(shared):
+def test_log_probabilities_recorded_while_acting_equal_the_learners(shared):
     policy = randomized(actor_critic(shared_value=shared, sde_sample_freq=3))
     behavior = loaded(policy)
     batch = collected(behavior, observations_of(11, 4))
@@ -80,7 +80,7 @@ def test_log_probabilities_recorded_while_acting_are_the_learner_s(shared):
     np.testing.assert_allclose(batch["values"][:-1], outputs.values.detach(), atol=NEAR)
 
 
-def test_standard_deviations_are_those_of_the_features_under_the_noise_matrix():
+def test_standard_deviations_follow_from_the_features_and_the_noise_matrix():
     policy = randomized(actor_critic())
     observations = torch.as_tensor(observations_of(1, 6)[0])
     outputs = outputs_of(policy, observations)
@@ -99,7 +99,7 @@ def test_features_get_no_gradient_from_the_standard_deviations():
     assert all(parameter.grad.abs().max() == 0 for parameter in policy.module.policy_trunk.parameters())
 
 
-def test_noise_is_one_function_of_the_observation_until_it_is_drawn_anew():
+def test_noise_is_a_fixed_function_of_the_observation_until_it_is_resampled():
     behavior = loaded(actor_critic(sde_sample_freq=3))
     same = np.repeat(observations_of(1, 2), 8, 0)
     actions = collected(behavior, same)["actions"]
@@ -108,12 +108,12 @@ def test_noise_is_one_function_of_the_observation_until_it_is_drawn_anew():
     assert (actions[:, 0] != actions[:, 1]).all()
 
 
-def test_without_a_frequency_noise_is_one_function_for_a_whole_fragment():
+def test_without_a_sample_frequency_noise_is_a_fixed_function_for_a_whole_fragment():
     actions = collected(loaded(soft()), np.repeat(observations_of(1, 2), 9, 0))["actions"]
     np.testing.assert_array_equal(actions, np.broadcast_to(actions[:1], actions.shape))
 
 
-def test_over_many_matrices_actions_are_distributed_as_the_outputs_say():
+def test_over_many_noise_matrices_actions_have_the_distribution_of_the_outputs():
     policy = randomized(actor_critic())
     behavior = loaded(policy)
     batch = collected(behavior, np.repeat(np.repeat(observations_of(1, 1), 2, 0), 20_000, 1))
@@ -123,7 +123,7 @@ def test_over_many_matrices_actions_are_distributed_as_the_outputs_say():
     np.testing.assert_allclose(scaled.std(0), 1, rtol=0.02)
 
 
-def test_a_soft_actor_s_outputs_are_the_learner_s_and_its_actions_are_within_the_bounds():
+def test_a_soft_actors_outputs_equal_the_learners_and_its_actions_stay_within_the_bounds():
     policy = randomized(soft(sde_sample_freq=4))
     behavior, observations = loaded(policy), observations_of(9, 3)
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
@@ -137,18 +137,18 @@ def test_a_soft_actor_s_outputs_are_the_learner_s_and_its_actions_are_within_the
     assert drawn.shape == actions[0].shape
 
 
-def test_a_soft_actor_acts_uniformly_first():
+def test_a_soft_actor_starts_with_uniform_actions():
     actions = collected(loaded(soft(uniform_steps=10)), observations_of(1001, 10))["actions"]
     np.testing.assert_allclose(np.quantile(actions, [0, 0.25, 0.5, 0.75, 1]), [-1, -0.5, 0, 0.5, 1], atol=0.03)
 
 
-def test_by_default_the_entries_of_sac_s_matrix_are_small():
+def test_by_default_sac_starts_with_a_small_log_std():
     assert SACConfig(model={"use_sde": True}).model.log_std_init == -3.0
     assert ModelConfig(use_sde=True).log_std_init == 0.0
 
 
 @pytest.mark.parametrize("family", [actor_critic, soft])
-def test_choices_and_images_are_not_explored_that_way(family):
+def test_state_dependent_noise_is_refused_for_discrete_actions_and_images(family):
     with pytest.raises(UsageError, match=r"model\.use_sde.*continuous actions"):
         family(action_space=Discrete(3))
     with pytest.raises(UsageError, match=r"model\.use_sde.*images"):

@@ -99,7 +99,7 @@ def log_probs(policy: StochasticActorPolicy | ActorCriticPolicy, flat: np.ndarra
 
 
 @every_kind
-def test_it_draws_the_actions_and_learns_from_the_distributions_of_an_actor_critic(kind: str) -> None:
+def test_it_samples_the_same_actions_and_learns_from_the_same_distributions_as_an_actor_critic(kind: str) -> None:
     alone, actor_critic = pair_of(kind)
     own, all_of_them = same_parameters(alone, actor_critic)
     space = KINDS[kind][0]
@@ -113,7 +113,7 @@ def test_it_draws_the_actions_and_learns_from_the_distributions_of_an_actor_crit
 
 
 @every_kind
-def test_its_first_parameters_are_those_of_the_actor_critic_s_layers(kind: str) -> None:
+def test_it_has_the_parameters_of_the_actor_critic_without_the_value_layers(kind: str) -> None:
     alone, actor_critic = pair_of(kind)
     names = [slot.name for slot in actor_critic.parameters.slots if "value_" not in slot.name]
     assert [slot.name for slot in alone.parameters.slots] == names
@@ -131,7 +131,7 @@ def test_rows_without_a_recurrent_state_begin_with_zeros() -> None:
     assert torch.equal(alone.outputs(views, stateless).distribution.outputs, expected)
 
 
-def test_a_network_of_ones_own_puts_out_the_distribution_alone(
+def test_a_custom_network_returns_only_the_distribution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "nets_without_values.py").write_text(
@@ -164,7 +164,7 @@ def test_state_dependent_noise_is_refused_for_choices() -> None:
         plain_policy(StochasticActorPolicy, NUMBERS, Discrete(4), ModelConfig(use_sde=True))
 
 
-def test_algorithms_name_the_family() -> None:
+def test_algorithms_select_the_policy_family_by_name() -> None:
     class WithoutValues(PPO):
         policy_family = "rlrun.engine.policy.stochastic_actor:StochasticActorPolicy"
 

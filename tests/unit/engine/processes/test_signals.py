@@ -31,6 +31,6 @@ Env().step()
 
 
 @pytest.mark.parametrize("program", [SHELL, TRIAL], ids=["worker", "trial"])
-def test_a_process_that_ray_ends_blames_no_env(program: str) -> None:
+def test_a_process_that_ray_terminates_does_not_blame_the_env(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", RAYS_HANDLER + program], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, ""), done.stderr

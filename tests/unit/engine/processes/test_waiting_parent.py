@@ -49,7 +49,7 @@ def begun(program: str, *arguments: str) -> subprocess.Popen[str]:
         ("announce(0); os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV, "was killed by SIGSEGV\n"),
     ],
 )
-def test_the_parent_ends_as_the_child_does_and_tells_an_end_without_a_word(program: str, code: int, told: str) -> None:
+def test_the_parent_exits_like_the_child_and_reports_an_unannounced_end(program: str, code: int, told: str) -> None:
     process = begun(program)
     out, _ = process.communicate()
     assert (process.returncode, out) == (code, told)
@@ -68,7 +68,7 @@ if past:
     ("end", "code", "told"),
     [("os.kill(os.getpid(), signal.SIGKILL)", -9, "was killed by SIGKILL"), ("os._exit(1)", 4, "ended with exit")],
 )
-def test_a_child_that_leaves_a_note_and_dies_is_started_again_so_many_times(end: str, code: int, told: str) -> None:
+def test_a_child_that_leaves_a_note_and_dies_is_restarted_up_to_a_limit(end: str, code: int, told: str) -> None:
     process = begun(DIES + end)
     out, err = process.communicate()
     *starts, last = out.splitlines()
@@ -82,7 +82,7 @@ def test_a_child_that_leaves_a_note_and_dies_is_started_again_so_many_times(end:
 
 
 @pytest.mark.parametrize("end", ["announce(4); os._exit(4)", "announce(4); os.kill(os.getpid(), signal.SIGKILL)"])
-def test_a_child_that_ends_in_order_is_not_started_again(end: str) -> None:
+def test_a_child_that_announces_its_end_is_not_restarted(end: str) -> None:
     assert "begins 2" not in begun(DIES + end).communicate()[0]
 
 
@@ -104,7 +104,7 @@ while True:
     assert process.returncode == -signal.SIGKILL
 
 
-def test_what_a_dead_child_has_started_is_gone_before_the_next_one_begins(tmp_path: Path) -> None:
+def test_processes_of_a_dead_child_are_gone_before_the_next_child_starts(tmp_path: Path) -> None:
     process = begun(
         DIES
         + """
@@ -159,7 +159,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("number", FORWARDED)
-def test_a_signal_to_the_parent_alone_reaches_the_child(number: signal.Signals) -> None:
+def test_a_signal_sent_only_to_the_parent_reaches_the_child(number: signal.Signals) -> None:
     process = begun(PAUSED)
     assert process.stdout is not None
     assert int(process.stdout.readline()) != process.pid
@@ -168,7 +168,7 @@ def test_a_signal_to_the_parent_alone_reaches_the_child(number: signal.Signals) 
     assert process.returncode == 130
 
 
-def test_a_killed_parent_takes_the_child_with_it() -> None:
+def test_killing_the_parent_also_ends_the_child() -> None:
     process = begun(PAUSED)
     assert process.stdout is not None
     process.stdout.readline()
@@ -181,7 +181,7 @@ def test_a_killed_parent_takes_the_child_with_it() -> None:
     [([signal.SIGALRM, signal.SIGTERM], 1e9, []), ([signal.SIGALRM], 0.0, [signal.SIGTERM])],
     ids=["both", "parent"],
 )
-def test_a_signal_is_handed_on_unless_it_came_to_the_child_as_well(
+def test_a_signal_is_forwarded_unless_the_child_received_it_too(
     told: list[int], same_signal_s: float, sent: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rlrun.engine.processes.waiting_parent.SAME_SIGNAL_S", same_signal_s)
@@ -198,7 +198,7 @@ def test_a_signal_is_handed_on_unless_it_came_to_the_child_as_well(
         os.close(descriptor)
 
 
-def test_a_signal_to_the_process_and_then_to_its_group_is_one_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_to_the_process_and_then_to_its_group_is_treated_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlrun.engine.processes.waiting_parent.SAME_SIGNAL_S", 1e9)
     handed_on: list[int] = []
     monkeypatch.setattr("os.kill", lambda pid, number: handed_on.append(number))
@@ -215,7 +215,7 @@ def test_a_signal_to_the_process_and_then_to_its_group_is_one_signal(monkeypatch
         os.close(descriptor)
 
 
-def test_an_end_between_the_look_at_the_child_and_the_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_ends_between_the_check_and_the_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     (own, to_own), (from_child, to_parent) = os.pipe(), os.pipe()
     for descriptor in (own, from_child):
         os.set_blocking(descriptor, False)

@@ -57,7 +57,7 @@ def newest(present: list[int], k: int, env_steps: int) -> list[int]:
     return present[-min(int(c_k), len(present)) :]
 
 
-def test_the_kth_minibatch_is_drawn_from_as_many_of_the_newest_steps_as_the_paper_says() -> None:
+def test_the_kth_minibatch_is_drawn_from_the_number_of_newest_steps_given_in_the_paper() -> None:
     replay = replay_of()
     for first in range(0, 100, 10):
         replay.add(0, steps(first, 5))
@@ -68,7 +68,7 @@ def test_the_kth_minibatch_is_drawn_from_as_many_of_the_newest_steps_as_the_pape
     assert len(present) == 58
 
 
-def test_steps_are_drawn_alike_one_by_one_and_together_and_after_a_resume() -> None:
+def test_draws_are_the_same_one_by_one_together_and_after_a_resume() -> None:
     one_by_one, together, resumed = replay_of(), replay_of(), replay_of()
     for replay in (one_by_one, together):
         for first in range(0, 80, 10):
@@ -94,7 +94,7 @@ class Wrong(RowSampler):
 
 
 @pytest.mark.parametrize("indices", [[0, -1], [0, 10**6], [0, 1, 2]])
-def test_indices_outside_of_the_memory_are_refused_before_kernels_read_there(
+def test_out_of_range_indices_are_refused_before_kernels_read_memory(
     indices: list[int], monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     monkeypatch.setattr(replay_buffer, "make_sampler", lambda _, rows: Wrong(rows, indices=indices))
@@ -132,7 +132,7 @@ class WithoutDraw(RowSampler):
     ],
     ids=["module", "class", "method", "setting"],
 )
-def test_what_is_no_sampler_is_refused(sampling: Any, name: str, wording: Wording) -> None:
+def test_objects_that_are_not_samplers_are_refused(sampling: Any, name: str, wording: Wording) -> None:
     with wording.raised(UsageError, name):
         sampler_of(ReplayConfig.parse({"sampling": sampling}))
 

@@ -71,7 +71,7 @@ class StackedWorld:
     n_step=st.integers(1, 3),
     inserts=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 6), st.integers(0, 5)), min_size=1, max_size=20),
 )
-def test_stacks_are_those_of_a_ring_that_keeps_them_whole(
+def test_rebuilt_stacks_equal_those_of_a_ring_that_stores_them_whole(
     seed: int, num_frames: int, n_step: int, inserts: list[tuple[int, int, int]]
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def test_stacks_are_those_of_a_ring_that_keeps_them_whole(
     np.testing.assert_array_equal(restored.gather(drawn)["next_obs"], ring.gather(drawn)["next_obs"])
 
 
-def test_stacks_that_are_kept_whole_are_forgotten_when_they_are_overwritten() -> None:
+def test_memory_of_overwritten_whole_stacks_is_released() -> None:
     world, ring = StackedWorld(2, 3, np.random.default_rng(0)), ReplayRing(2 * 30, 1, 1, 0.9, frame_stack=3)
     most = []
     for _ in range(40):
@@ -120,7 +120,7 @@ def test_stacks_that_are_kept_whole_are_forgotten_when_they_are_overwritten() ->
     assert max(most[20:]) <= max(most[:20]) + 10 * 24
 
 
-def test_parts_that_are_no_stacks_are_kept_beside_them() -> None:
+def test_parts_that_are_not_stacks_are_stored_alongside() -> None:
     world, ring = StackedWorld(1, 3, np.random.default_rng(0)), ReplayRing(40, 1, 1, 0.9, frame_stack=3)
     fragment = world.fragment(8)
     stacks = fragment["obs"]
@@ -132,7 +132,7 @@ def test_parts_that_are_no_stacks_are_kept_beside_them() -> None:
     np.testing.assert_array_equal(found["speed"], fragment["obs"]["speed"][:, 0])
 
 
-def test_an_observation_that_is_no_such_stack_is_refused(wording) -> None:
+def test_observations_that_are_not_stacks_of_the_configured_size_are_refused(wording) -> None:
     ring = ReplayRing(40, 1, 1, 0.9, frame_stack=4)
     with wording.raised(UsageError, "frame_stack"):
         ring.insert(0, StackedWorld(1, 3, np.random.default_rng(0)).fragment(4))
@@ -155,7 +155,7 @@ def test_a_million_steps_of_atari_take_less_than_8_gigabytes() -> None:
     assert 7.0e9 < 100 * replay.num_bytes < 7.2e9
 
 
-def test_a_game_of_pong_is_drawn_as_it_was_seen() -> None:
+def test_sampled_pong_transitions_equal_the_recorded_observations() -> None:
     pytest.importorskip("ale_py")
     config = EnvConfig(id="ALE/Pong-v5", kwargs={"max_num_frames_per_episode": 100})
     env = make_vector_env(config, 2, EpisodeSeeds(0, 0))

@@ -85,7 +85,7 @@ def columns(batch):
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
 @given(seed=st.integers(0, 2**16), number=st.integers(2, 30), n_step=st.sampled_from([1, 3]))
 @settings(max_examples=15, deadline=None)
-def test_goals_were_achieved_in_the_same_episode_and_rewards_are_those_of_the_goals(strategy, seed, number, n_step):
+def test_goals_come_from_the_same_episode_and_rewards_are_recomputed_for_them(strategy, seed, number, n_step):
     replay = filled(replay_of(n_step=n_step, strategy=strategy, share=1.0), seed, number)
     batch = replay.sample(64, 0)
     present, following, goals = columns(batch)
@@ -103,7 +103,7 @@ def test_goals_were_achieved_in_the_same_episode_and_rewards_are_those_of_the_go
         assert batch["discounts"][row, 0] == pytest.approx(GAMMA**number_of_steps)
 
 
-def test_goals_of_each_strategy_cover_what_the_paper_lets_them_be():
+def test_each_strategy_covers_all_goals_that_the_paper_allows():
     # One episode of five steps in each slot, from a step after which 3, 4 and 5 are achieved.
     found = {}
     for strategy in ("future", "final", "episode"):
@@ -120,7 +120,7 @@ def test_goals_of_each_strategy_cover_what_the_paper_lets_them_be():
         assert {goal for step, goal, last in found[strategy] if (step, last) == (2, 5)} == set(range(first, 6))
 
 
-def test_the_share_is_of_sampled_transitions_and_others_keep_goal_and_reward():
+def test_the_share_applies_to_sampled_transitions_and_the_others_keep_goal_and_reward():
     replay = filled(replay_of(share=0.75), number=40)
     batch = replay.sample(2000, 0)
     _, following, goals = columns(batch)
@@ -139,7 +139,7 @@ def test_minibatches_drawn_together_equal_those_drawn_one_by_one(sampling):
         np.testing.assert_array_equal(many["rewards"][8 * i : 8 * i + 8], one["rewards"])
 
 
-def test_priorities_are_of_stored_transitions_whatever_goal_they_were_sampled_with():
+def test_priorities_belong_to_stored_transitions_whatever_goal_they_were_sampled_with():
     replay = filled(replay_of(sampling="prioritized", share=1.0))
     batch = replay.sample(200, 0)
     first = batch["indices"][0]
@@ -162,7 +162,7 @@ def test_a_return_ends_where_the_new_goal_is_achieved():
         assert batch["rewards"][row, 0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_terminations_that_are_not_of_the_former_goal_stay():
+def test_terminations_unrelated_to_the_original_goal_remain():
     replay = filled(replay_of(goals=Arrivals, strategy="episode", share=1.0), number=30, ends="terminateds")
     batch = replay.sample(400, 0)
     _, following, goals = columns(batch)
@@ -174,7 +174,7 @@ def test_terminations_that_are_not_of_the_former_goal_stay():
     np.testing.assert_array_equal(ended[~running], (arrives | is_last)[~running])
 
 
-def test_a_return_ends_where_the_former_goal_ended_the_episode_and_bootstraps_there():
+def test_a_return_bootstraps_where_only_the_original_goal_ended_the_episode():
     """Steps achieve 1, 2 and 3; the original goal was 3, so the episode ended there, and another one follows."""
     achieved = np.zeros((9, SLOTS, 2))
     achieved[:, :, 0] = np.repeat([1, 2, 3], [4, 4, 1])[:, None]  # three steps and the final observation of each
@@ -200,7 +200,7 @@ def test_a_return_ends_where_the_former_goal_ended_the_episode_and_bootstraps_th
     assert seen == {(step, goal) for step in range(3) for goal in (1, 2, 3)}
 
 
-def test_saved_relabelling_goes_on_as_it_would_have():
+def test_restored_relabeling_continues_identically():
     replay = filled(replay_of(n_step=2, strategy="episode"), number=25)
     replay.sample(8, 0)
     restored = replay_of(n_step=2, strategy="episode")
@@ -214,7 +214,7 @@ def test_saved_relabelling_goes_on_as_it_would_have():
     np.testing.assert_array_equal(one["rewards"], two["rewards"])
 
 
-def test_rewards_that_are_no_function_of_goals_are_told_at_the_first_fragment(wording):
+def test_rewards_that_do_not_depend_on_goals_are_refused_at_the_first_fragment(wording):
     fragment = next(iter(fragments(np.random.default_rng(0), 1, 4)))
     with wording.raised(UsageError, "compute_reward", "clip_rewards"):
         replay_of().add(0, SampleBatch(fragment, rewards=fragment["rewards"] * 0.5))
@@ -222,7 +222,7 @@ def test_rewards_that_are_no_function_of_goals_are_told_at_the_first_fragment(wo
         replay_of().add(0, SampleBatch(fragment, obs=fragment["obs"]["observation"]))
 
 
-def test_it_is_refused_where_there_are_no_goals_or_no_single_transitions(wording):
+def test_hindsight_is_refused_without_goals_and_for_sequences(wording):
     with wording.raised(UsageError):
         ReplayBuffer(ReplayConfig.parse({"hindsight": {}}), num_workers=1, n_step=1, gamma=GAMMA, seed=0)
     config = SequenceReplayConfig.parse({"hindsight": {}})
@@ -234,7 +234,7 @@ def test_it_is_refused_where_there_are_no_goals_or_no_single_transitions(wording
     ("algorithm", "env"),
     [(rlrun.DQN, {"id": "rlrun.toys:BitFlip", "kwargs": {"num_bits": 4}}), (rlrun.TD3, "Reach")],
 )
-def test_a_run_goes_on_bit_for_bit_after_a_resume(algorithm, env, tmp_path):
+def test_a_resumed_run_continues_bit_for_bit(algorithm, env, tmp_path):
     env = "rlrun.toys:Reach" if env == "Reach" else env
     small = {
         "replay": {"hindsight": {}, "capacity": 500},
@@ -256,7 +256,7 @@ def test_a_run_goes_on_bit_for_bit_after_a_resume(algorithm, env, tmp_path):
 
 
 @pytest.mark.parametrize("hindsight", [{}, None])
-def test_eight_bits_are_learned_with_hindsight_and_not_without(hindsight):
+def test_flipping_eight_bits_is_learned_only_with_hindsight(hindsight):
     algorithm = rlrun.DQN(
         replay={"hindsight": hindsight, "capacity": 6000},
         num_envs_per_worker=8,

@@ -54,7 +54,9 @@ def add_lent(replay: ReplayBuffer, fragment: SampleBatch, before: SampleBatch | 
 
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_lent_rows_are_stored_as_copied_ones_around_the_ring_and_after_a_resume(n_step: int, sampling: Any) -> None:
+def test_lent_rows_are_stored_like_copied_ones_when_the_ring_wraps_and_after_a_resume(
+    n_step: int, sampling: Any
+) -> None:
     lending, copying = replay_of(n_step=n_step, sampling=sampling), replay_of(n_step=n_step, sampling=sampling)
     before, num_lent = None, 0
     for first in range(0, 90, LENGTH):
@@ -103,7 +105,7 @@ def test_a_column_that_an_operator_replaced_is_copied() -> None:
     assert (found["actions"][newest] == -1).all()
 
 
-def test_nothing_is_lent_after_other_observations_than_the_stored_ones() -> None:
+def test_rows_are_lent_only_after_the_stored_observations() -> None:
     replay = replay_of()
     assert replay.lend(0, LENGTH, None, ACTIONS) is None
     fragment = steps(0)
@@ -119,7 +121,7 @@ def test_nothing_is_lent_after_other_observations_than_the_stored_ones() -> None
         ("sac", "Pendulum-v1", {"rollout_fragment_length": 2}),
     ],
 )
-def test_a_run_whose_fragments_are_copied_learns_the_same_bits(
+def test_runs_with_lent_and_with_copied_fragments_learn_identically(
     algorithm: str, env: str, config: dict[str, Any]
 ) -> None:
     kind = algorithm_class(algorithm)
@@ -145,7 +147,7 @@ def test_a_run_whose_fragments_are_copied_learns_the_same_bits(
     assert found[0] == found[1]
 
 
-def test_a_worker_whose_rows_are_kept_for_a_data_set_or_a_hook_borrows_no_memory() -> None:
+def test_a_worker_that_records_for_a_data_set_or_a_hook_borrows_no_memory() -> None:
     def lend(length: int, after: Any, actions: Any) -> SampleBatch | None:
         raise AssertionError("borrowed")
 

@@ -19,7 +19,7 @@ def transitions_of(
     return [column[:, 0].tolist() for column in found]
 
 
-def test_steps_that_are_cut_off_by_the_fragment_are_not_complete() -> None:
+def test_transitions_cut_off_by_the_end_of_a_fragment_are_incomplete() -> None:
     rewards, discounts, steps, complete = transitions_of([1.0, 2.0, 4.0, 8.0], 3)
     assert rewards[:2] == [1 + 1 + 1, 2 + 2 + 2]
     assert discounts[:2] == [0.125, 0.125]
@@ -27,7 +27,7 @@ def test_steps_that_are_cut_off_by_the_fragment_are_not_complete() -> None:
     assert complete == [True, True, False, False]
 
 
-def test_a_terminated_episode_is_worth_its_rewards_only() -> None:
+def test_a_terminated_episode_is_not_bootstrapped() -> None:
     rewards, discounts, steps, complete = transitions_of([1.0, 2.0, 4.0, 0.0, 16.0], 3, terminated=2)
     assert rewards[:3] == [3.0, 4.0, 4.0]
     assert discounts[:3] == [0.0, 0.0, 0.0]
@@ -35,7 +35,7 @@ def test_a_terminated_episode_is_worth_its_rewards_only() -> None:
     assert complete == [True, True, True, False, False]
 
 
-def test_a_truncated_episode_counts_on_from_its_final_observation() -> None:
+def test_a_truncated_episode_bootstraps_from_its_final_observation() -> None:
     rewards, discounts, steps, complete = transitions_of([1.0, 2.0, 4.0, 0.0, 16.0], 3, truncated=2)
     assert rewards[:3] == [3.0, 4.0, 4.0]
     assert discounts[:3] == [0.125, 0.25, 0.5]
@@ -43,7 +43,7 @@ def test_a_truncated_episode_counts_on_from_its_final_observation() -> None:
     assert complete == [True, True, True, False, False]
 
 
-def test_a_transition_of_one_step_is_that_step() -> None:
+def test_a_one_step_transition_is_the_step_itself() -> None:
     rewards, discounts, steps, complete = transitions_of([1.0, 2.0, 4.0, 0.0, 16.0], 1, terminated=2)
     assert rewards == [1.0, 2.0, 4.0, 0.0, 16.0]
     assert discounts == [0.5, 0.5, 0.0, 0.5, 0.5]

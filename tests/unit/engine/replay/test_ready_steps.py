@@ -32,7 +32,7 @@ def test_a_step_is_ready_once_its_transition_is_whole_or_its_episode_ends() -> N
     assert ready.indices().tolist() == [0, 1, 2, 3, 4, 6]
 
 
-def test_restored_flags_give_the_number_of_steps() -> None:
+def test_restored_flags_determine_the_number_of_ready_steps() -> None:
     ready = ReadySteps(1, 0.9)
     ready.allocate((1, ROWS, SLOTS))
     ready.load(np.array([[[True, False], [True, True]]]))

@@ -53,7 +53,7 @@ def frequencies(replay: ReplayBuffer, draws: int = 2000) -> dict[float, float]:
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_a_minibatch_has_all_a_learner_needs(sampling: Any) -> None:
+def test_a_minibatch_has_all_columns_that_a_learner_needs(sampling: Any) -> None:
     config = ReplayConfig(capacity=50, sampling=sampling)
     replay = ReplayBuffer(config, num_workers=1, n_step=2, gamma=0.5, seed=0)
     assert replay.add(0, rewarded_fragment(10, 8, ends=(3,))) == 7
@@ -80,7 +80,7 @@ def test_a_minibatch_has_all_a_learner_needs(sampling: Any) -> None:
     assert replay.stored_steps == 7
 
 
-def test_all_transitions_are_those_that_can_be_drawn_each_once_and_none_is_counted() -> None:
+def test_transitions_returns_each_ready_transition_once_without_counting_a_draw() -> None:
     replay = ReplayBuffer(ReplayConfig(capacity=10), num_workers=1, n_step=1, gamma=0.5, seed=0)
     replay.add(0, rewarded_fragment(0, 6))
     replay.add(0, rewarded_fragment(6, 7, ends=(2,)))
@@ -94,7 +94,7 @@ def test_all_transitions_are_those_that_can_be_drawn_each_once_and_none_is_count
     assert replay.drawn_batches == 0
 
 
-def test_new_steps_are_drawn_like_the_largest_error_so_far() -> None:
+def test_new_steps_get_the_largest_priority_so_far() -> None:
     replay = prioritized(100, priority_alpha=1.0, priority_epsilon=1e-9)
     replay.add(0, rewarded_fragment(0, 3))
     assert frequencies(replay) == pytest.approx({0.0: 1 / 3, 1.0: 1 / 3, 2.0: 1 / 3}, abs=0.01)
@@ -103,7 +103,7 @@ def test_new_steps_are_drawn_like_the_largest_error_so_far() -> None:
     assert frequencies(replay) == pytest.approx({0.0: 5 / 13, 1.0: 3 / 13, 3.0: 5 / 13}, abs=0.01)
 
 
-def test_errors_that_come_with_steps_are_their_priorities_once_they_are_ready() -> None:
+def test_errors_delivered_with_steps_become_their_priorities_once_they_are_ready() -> None:
     replay = prioritized(100, n_step=3, priority_alpha=1.0, priority_epsilon=1e-9)
     replay.add(0, with_priorities(rewarded_fragment(0, 3), [[4.0], [2.0], [1.0]]))
     assert frequencies(replay, 100) == {0.0: 1.0}
@@ -129,7 +129,7 @@ def test_overwritten_steps_are_never_drawn_nor_updated() -> None:
     assert 13.0 not in replay.sample(500, 0)["obs"]
 
 
-def test_frequencies_follow_the_exponent_of_the_priorities() -> None:
+def test_sampling_frequencies_follow_the_priority_exponent() -> None:
     replay = prioritized(1000, priority_alpha=0.6, priority_epsilon=0.01)
     replay.add(0, rewarded_fragment(0, 400))
     errors = np.random.default_rng(0).exponential(1.0, 400).astype(np.float32)
@@ -142,14 +142,14 @@ def test_frequencies_follow_the_exponent_of_the_priorities() -> None:
     assert chi_square < 399 + 4 * np.sqrt(2 * 399)
 
 
-def test_each_equal_part_of_the_priorities_gives_one_draw() -> None:
+def test_each_stratum_of_the_priorities_is_sampled_once() -> None:
     replay = prioritized(100)
     replay.add(0, rewarded_fragment(0, 64))
     for _ in range(5):
         assert sorted(replay.sample(64, 0)["indices"].tolist()) == list(range(64))
 
 
-def test_weights_make_up_for_the_frequencies_as_far_as_beta_says() -> None:
+def test_importance_weights_correct_the_frequencies_to_the_degree_of_beta() -> None:
     replay = prioritized(100, priority_alpha=0.5, priority_beta=((0, 0.4), (100, 1.0)), priority_epsilon=0.25)
     replay.add(0, rewarded_fragment(0, 20))
     errors = np.random.default_rng(0).exponential(1.0, 20).astype(np.float32)
@@ -161,7 +161,7 @@ def test_weights_make_up_for_the_frequencies_as_far_as_beta_says() -> None:
         np.testing.assert_allclose(batch["weights"][:, 0], weights / weights.max(), rtol=rounding_error(4))
 
 
-def test_an_error_that_is_not_finite_counts_as_the_largest() -> None:
+def test_an_error_that_is_not_finite_gets_the_largest_priority() -> None:
     replay = prioritized(100, priority_alpha=1.0, priority_epsilon=1e-9)
     replay.add(0, rewarded_fragment(0, 4))
     replay.update_priorities(np.array([0, 1, 2, 3]), np.array([3.0, 0.0, np.nan, np.inf], np.float32))
@@ -176,7 +176,7 @@ def test_an_error_that_is_not_finite_counts_as_the_largest() -> None:
     before=st.integers(0, 12),
     with_errors=st.booleans(),
 )
-def test_a_saved_replay_goes_on_draw_for_draw(
+def test_a_restored_replay_buffer_gives_identical_draws(
     seed: int, sampling: Any, n_step: int, before: int, with_errors: bool
 ) -> None:
     def replay() -> ReplayBuffer:
@@ -212,7 +212,7 @@ def test_a_saved_replay_goes_on_draw_for_draw(
     size=st.integers(1, 20),
     ends=st.sets(st.integers(0, 11)),
 )
-def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(
+def test_several_minibatches_at_once_equal_single_draws(
     seed: int, sampling: Any, number: int, size: int, ends: set[int]
 ) -> None:
     def replay() -> ReplayBuffer:
@@ -239,7 +239,7 @@ def filled(config: ReplayConfig, steps: int = 200) -> ReplayBuffer:
 
 
 @pytest.mark.parametrize(("said", "is_saved"), [("auto", True), (True, True), (False, False)])
-def test_what_is_kept_is_saved_if_it_is_to_be(said: Any, is_saved: bool) -> None:
+def test_save_in_checkpoints_decides_whether_the_contents_are_saved(said: Any, is_saved: bool) -> None:
     config = ReplayConfig(capacity=100, save_in_checkpoints=said)
     replay = filled(config)
     replay.sample(8, 0)
@@ -250,7 +250,7 @@ def test_what_is_kept_is_saved_if_it_is_to_be(said: Any, is_saved: bool) -> None
     assert restored.drawn_batches == (1 if is_saved else 0)
 
 
-def test_what_is_large_is_saved_only_when_asked_for() -> None:
+def test_large_buffers_are_not_saved_by_default() -> None:
     per_step = filled(ReplayConfig(capacity=100)).num_bytes / 100
     most = int(SAVED_UP_TO_BYTES / per_step)
     assert filled(ReplayConfig(capacity=most)).state()["kept"] is not None
@@ -258,7 +258,7 @@ def test_what_is_large_is_saved_only_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize("frame_stack", [None, 3])
-def test_what_lies_on_disk_is_drawn_and_saved_like_what_lies_in_memory(tmp_path: Path, frame_stack: int | None) -> None:
+def test_a_buffer_on_disk_is_sampled_and_saved_like_one_in_memory(tmp_path: Path, frame_stack: int | None) -> None:
     def go_on(replay: ReplayBuffer, first: int) -> None:
         for i in range(first, first + 120, 10):
             steps = rewarded_fragment(i, 10)
@@ -281,13 +281,13 @@ def test_what_lies_on_disk_is_drawn_and_saved_like_what_lies_in_memory(tmp_path:
     assert list((tmp_path / "replay").iterdir()) == []
 
 
-def test_a_disk_that_is_too_small_is_told_before_anything_is_learned(tmp_path: Path) -> None:
+def test_insufficient_disk_space_is_reported_when_the_first_steps_are_stored(tmp_path: Path) -> None:
     config = ReplayConfig(capacity=10**13, on_disk=str(tmp_path))
     with pytest.raises(OutOfResources, match=str(tmp_path)):
         filled(config, 20)
 
 
-def test_it_draws_as_cpprb_does() -> None:
+def test_sampling_and_weights_agree_with_cpprb() -> None:
     cpprb = pytest.importorskip("cpprb")
     errors = np.random.default_rng(0).exponential(1.0, 500).astype(np.float32)
     theirs = cpprb.PrioritizedReplayBuffer(512, {"obs": {}}, alpha=0.6, eps=0.01)

@@ -34,7 +34,7 @@ def test_a_resumed_run_gives_the_same_results(tmp_path: Path) -> None:
         assert numbers_of_iterations(restored, 3) == expected
 
 
-def test_a_resumed_run_without_its_replay_fills_it_before_it_learns(tmp_path: Path) -> None:
+def test_a_run_resumed_without_its_replay_buffer_refills_it_before_learning(tmp_path: Path) -> None:
     replay = {"capacity": 500, "save_in_checkpoints": False}
     with Training(
         "CartPole-v1", DQN(**{**CONFIG, "replay": replay, "min_env_steps_per_iteration": 100}), seed=1
@@ -51,7 +51,7 @@ def test_a_resumed_run_without_its_replay_fills_it_before_it_learns(tmp_path: Pa
     assert learned[2] > 0
 
 
-def test_results_tell_how_much_memory_the_replay_takes() -> None:
+def test_results_report_the_memory_of_the_replay_buffer() -> None:
     config = {**CONFIG, "n_step": 1, "min_env_steps_per_iteration": 10}
     with Training("CartPole-v1", DQN(**{**config, "replay": {"capacity": 1_000_000}})) as training:
         # Observation, action and reward, whether it ended, was cut off, is a step and can be drawn.

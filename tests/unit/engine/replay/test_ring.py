@@ -107,7 +107,7 @@ def drawable(ring: ReplayRing) -> SampleBatch:
     rows=st.integers(14, 40),
     inserts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 7), st.integers(0, 7)), min_size=1, max_size=30),
 )
-def test_what_is_drawn_is_what_happened(
+def test_sampled_transitions_really_happened(
     seed: int, n_step: int, columns: int, rows: int, inserts: list[tuple[int, int, int]]
 ) -> None:
     """This holds for any lengths of fragments, speeds of workers, episode ends, and restarts of workers."""
@@ -148,7 +148,7 @@ def test_what_is_drawn_is_what_happened(
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), lengths=st.lists(st.integers(1, 7), min_size=1, max_size=12))
-def test_rows_are_found_by_walking_from_one_to_the_next(seed: int, lengths: list[int]) -> None:
+def test_walking_from_row_to_row_reproduces_the_stream(seed: int, lengths: list[int]) -> None:
     rng = np.random.default_rng(seed)
     ring = ReplayRing(2 * 3 * 16, 2, 1, GAMMA, extra=("tags",))
     streams = [Stream(3, rng), Stream(3, rng)]
@@ -171,7 +171,7 @@ def test_rows_are_found_by_walking_from_one_to_the_next(seed: int, lengths: list
     assert (everything >= 0).sum() == 2 * 3 * min(sum(lengths) + 1, 16)
 
 
-def test_the_rows_that_an_insertion_overwrites_are_told() -> None:
+def test_an_insertion_reports_the_rows_that_it_writes_and_overwrites() -> None:
     stream = Stream(1, np.random.default_rng(0))
     ring = ReplayRing(10, 1, 1, GAMMA)
     assert ring.insert(0, stream.fragment(4))[0].rows.tolist() == [0, 1, 2, 3, 4]
@@ -184,27 +184,27 @@ def test_the_rows_that_an_insertion_overwrites_are_told() -> None:
     assert inserted.lost.tolist() == [1, 2, 3, 4]
 
 
-def test_a_column_that_is_not_named_is_not_kept() -> None:
+def test_extra_columns_that_are_not_named_are_not_stored() -> None:
     ring = ReplayRing(20, 1, 1, GAMMA)
     ring.insert(0, Stream(1, np.random.default_rng(0)).fragment(4))
     with pytest.raises(KeyError, match="tags"):
         ring.read(np.zeros(1, np.int64), ("tags",))
 
 
-def test_a_capacity_below_a_fragment_is_refused_with_the_least_that_does(wording) -> None:
+def test_a_capacity_too_small_for_a_fragment_is_refused_with_the_minimum(wording) -> None:
     ring = ReplayRing(20, 1, 3, GAMMA)
     with wording.raised(UsageError, "10", "26"):
         ring.insert(0, Stream(2, np.random.default_rng(0)).fragment(8))
     ReplayRing(26, 1, 3, GAMMA).insert(0, Stream(2, np.random.default_rng(0)).fragment(8))
 
 
-def test_nothing_can_be_drawn_before_a_whole_step_is_there() -> None:
+def test_drawing_before_a_complete_step_is_stored_is_an_error() -> None:
     ring = ReplayRing(20, 1, 3, GAMMA)
     with pytest.raises(RuntimeError, match="the replay buffer contains no complete step to sample"):
         ring.draw(np.random.default_rng(0), 1)
 
 
-def test_draws_are_uniform_over_what_can_be_drawn_in_all_lanes() -> None:
+def test_draws_are_uniform_over_the_ready_steps_of_all_workers() -> None:
     rng = np.random.default_rng(1)
     ring = ReplayRing(2 * 2 * 50, 2, 3, GAMMA)
     fast, slow = Stream(2, rng), Stream(2, rng)
@@ -220,7 +220,7 @@ def test_draws_are_uniform_over_what_can_be_drawn_in_all_lanes() -> None:
     assert abs(chi_square - degrees) < 4 * np.sqrt(2 * degrees)
 
 
-def test_a_saved_ring_goes_on_as_if_nothing_had_been() -> None:
+def test_a_restored_ring_continues_identically() -> None:
     def insert(ring: ReplayRing, streams: list[Stream], times: int) -> None:
         for _ in range(times):
             ring.insert(0, streams[0].fragment(5))
@@ -243,7 +243,7 @@ def test_a_saved_ring_goes_on_as_if_nothing_had_been() -> None:
 
 
 @pytest.mark.parametrize("obs", [np.zeros((7, 2, 4)), {"a": np.zeros((7, 2, 1))}], ids=["wider", "a tree"])
-def test_a_saved_ring_of_other_observations_is_refused_once_a_fragment_comes(obs: Any, wording) -> None:
+def test_a_restored_ring_refuses_a_fragment_with_different_observations(obs: Any, wording) -> None:
     fragment = Stream(2, np.random.default_rng(0)).fragment(6)
     saved, restored = ReplayRing(40, 1, 2, GAMMA), ReplayRing(40, 1, 2, GAMMA)
     saved.insert(0, SampleBatch(fragment, obs=obs))
@@ -252,7 +252,7 @@ def test_a_saved_ring_of_other_observations_is_refused_once_a_fragment_comes(obs
         restored.insert(0, fragment)
 
 
-def test_nested_observations_are_kept_and_come_back_from_a_checkpoint() -> None:
+def test_nested_observations_are_stored_and_restored_from_a_checkpoint() -> None:
     fragment = Stream(2, np.random.default_rng(0)).fragment(6)
     numbers = fragment["obs"]
     fragment["obs"] = {"pose": (numbers[..., 0], -numbers), "gray": numbers[..., None].astype(np.uint8)}
@@ -269,7 +269,7 @@ def test_nested_observations_are_kept_and_come_back_from_a_checkpoint() -> None:
         np.testing.assert_array_equal(found["gray"], fragment["obs"]["gray"])
 
 
-def test_more_steps_are_folded_than_a_byte_counts() -> None:
+def test_n_step_returns_may_span_more_steps_than_fit_in_a_byte() -> None:
     ring = ReplayRing(700, 1, 300, 1.0)
     steps = Stream(1, np.random.default_rng(0)).fragment(320)
     never = np.zeros((320, 1), np.bool_)

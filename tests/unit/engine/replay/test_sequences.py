@@ -88,7 +88,7 @@ def replay_of(capacity: int, *, num_workers: int = 1, n_step: int = 3, **setting
 
 @pytest.mark.parametrize("capacity", [10_000, 2 * 2 * 61])
 @pytest.mark.parametrize(("burn_in", "n_step"), [(4, 3), (0, 1)])
-def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_in: int, n_step: int) -> None:
+def test_sequences_contain_consecutive_steps_as_they_happened(capacity: int, burn_in: int, n_step: int) -> None:
     columns = 2
     replay = replay_of(capacity, num_workers=2, n_step=n_step, burn_in=burn_in)
     streams = [Stream(worker, columns) for worker in range(2)]
@@ -144,7 +144,7 @@ def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_
         assert len(firsts) == pytest.approx(2 * columns * (kept - span) / 3, abs=2 * columns)
 
 
-def test_a_stream_that_breaks_off_ends_at_its_last_observation() -> None:
+def test_an_interrupted_stream_ends_with_its_last_observation() -> None:
     replay, stream = replay_of(1000, burn_in=0, length=4, n_step=2, stride=1), Stream(0, 1)
     replay.add(0, stream.fragment(6))
     stream.rows[-1].update(terminateds=np.array([False]), truncateds=np.array([False]))
@@ -158,7 +158,7 @@ def test_a_stream_that_breaks_off_ends_at_its_last_observation() -> None:
     assert not before["valid"][0, 2] or before["steps"][0, 2] == 1
 
 
-def test_nothing_can_be_drawn_before_a_whole_sequence_is_there() -> None:
+def test_nothing_is_ready_until_a_whole_sequence_is_stored() -> None:
     replay, stream = replay_of(1000), Stream(0, 1)
     for _ in range(11):
         replay.add(0, stream.fragment(1))
@@ -179,7 +179,7 @@ def test_every_sequence_is_drawn_equally_often() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(sampling: Any) -> None:
+def test_several_minibatches_at_once_equal_single_draws(sampling: Any) -> None:
     together, one_by_one = (replay_of(1000, sampling=sampling) for _ in range(2))
     for replay in (together, one_by_one):
         replay.add(0, Stream(0, 2).fragment(60))
@@ -190,7 +190,7 @@ def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(s
     assert together.drawn_batches == one_by_one.drawn_batches == 3
 
 
-def test_sequences_are_drawn_as_often_as_their_errors_say_and_new_ones_soon() -> None:
+def test_sequences_are_sampled_by_priority_and_new_ones_with_the_largest() -> None:
     replay, stream = replay_of(1000, priority_alpha=1.0, priority_beta=0.5, priority_epsilon=1e-9), Stream(0, 1)
     replay.add(0, stream.fragment(19))
     assert replay.num_ready == 3
@@ -204,7 +204,7 @@ def test_sequences_are_drawn_as_often_as_their_errors_say_and_new_ones_soon() ->
     np.testing.assert_allclose(counts / 13_000, [1 / 13, 2 / 13, 5 / 13, 5 / 13], atol=1e-3)
 
 
-def test_what_is_learned_of_a_sequence_that_is_gone_changes_nothing() -> None:
+def test_updating_the_priority_of_an_overwritten_sequence_has_no_effect() -> None:
     replay, stream = replay_of(60), Stream(0, 1)
     replay.add(0, stream.fragment(40))
     drawn = replay.sample(20, 0)["indices"]
@@ -219,7 +219,7 @@ def test_what_is_learned_of_a_sequence_that_is_gone_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("capacity", [70, 1000])
-def test_stacked_images_of_sequences_are_those_of_a_replay_that_keeps_them_whole(capacity: int) -> None:
+def test_rebuilt_stacks_in_sequences_equal_those_stored_whole(capacity: int) -> None:
     whole, once = replay_of(capacity), replay_of(capacity, frame_stack=3)
     stream, frames = Stream(0, 1), np.random.default_rng(4)
     stack = frames.integers(256, size=(3, 2, 2), dtype=np.uint8)
@@ -239,7 +239,7 @@ def test_stacked_images_of_sequences_are_those_of_a_replay_that_keeps_them_whole
     assert once.num_bytes < whole.num_bytes
 
 
-def test_a_replay_that_is_not_saved_begins_empty_and_goes_on_with_its_draws() -> None:
+def test_a_buffer_that_is_not_saved_starts_empty_but_continues_its_random_draws() -> None:
     replay, other = (replay_of(1000, save_in_checkpoints=False) for _ in range(2))
     stream = Stream(0, 1)
     replay.add(0, stream.fragment(40))
@@ -255,7 +255,7 @@ def test_a_replay_that_is_not_saved_begins_empty_and_goes_on_with_its_draws() ->
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_a_resumed_replay_goes_on_the_same(sampling: Any) -> None:
+def test_a_resumed_buffer_continues_identically(sampling: Any) -> None:
     replay, stream = replay_of(200, sampling=sampling), Stream(0, 2)
     for _ in range(12):
         replay.add(0, stream.fragment(7))
@@ -282,7 +282,7 @@ def test_a_capacity_that_is_too_small_for_a_sequence_is_refused() -> None:
         replay.add(0, stream.fragment(2))
 
 
-def test_sequences_have_the_further_columns_that_a_config_names() -> None:
+def test_sequences_include_the_extra_columns_of_a_config() -> None:
     class WithLogProbs(SequenceReplayConfig):
         extra_columns: ClassVar[tuple[str, ...]] = ("logp",)
 

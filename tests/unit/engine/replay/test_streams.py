@@ -12,7 +12,7 @@ from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.replay.streams import Streams
 
 
-def test_streams_of_another_number_of_workers_are_refused(wording) -> None:
+def test_saved_streams_for_a_different_number_of_workers_are_refused(wording) -> None:
     saved = Streams(2, rows=8, num_slots=3, reach=1).state()
     Streams(2, rows=8, num_slots=3, reach=1).load_state(saved)
     for are_apart in ([], [False], [False] * 3):
@@ -21,7 +21,7 @@ def test_streams_of_another_number_of_workers_are_refused(wording) -> None:
 
 
 @pytest.mark.parametrize("largest", [math.nan, math.inf, -1.0])
-def test_a_largest_priority_that_is_none_is_refused(largest: float, wording) -> None:
+def test_an_invalid_saved_largest_priority_is_refused(largest: float, wording) -> None:
     sampler = PrioritizedSampler(
         ReplayBuffer(ReplayConfig(), num_workers=1, n_step=1, gamma=1.0, seed=0), 0.6, 1.0, 1e-6
     )

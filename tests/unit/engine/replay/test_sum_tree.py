@@ -20,7 +20,7 @@ def plain_draw(values: np.ndarray, fractions: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=40, deadline=None)
 @given(size=SIZES, seed=st.integers(0, 2**32 - 1), zeros=st.sampled_from([0.0, 0.5, 0.99]))
-def test_draws_are_those_of_cumulative_sums(size: int, seed: int, zeros: float) -> None:
+def test_draws_agree_with_plain_cumulative_sums(size: int, seed: int, zeros: float) -> None:
     """Integers are added without rounding, so both agree in every draw."""
     rng = np.random.default_rng(seed)
     values = rng.integers(1, 1000, size) * (rng.random(size) >= zeros).astype(np.float64)
@@ -34,7 +34,7 @@ def test_draws_are_those_of_cumulative_sums(size: int, seed: int, zeros: float) 
 
 @settings(max_examples=20, deadline=None)
 @given(size=SIZES, seed=st.integers(0, 2**32 - 1))
-def test_sums_do_not_depend_on_how_numbers_came_to_be(size: int, seed: int) -> None:
+def test_sums_do_not_depend_on_the_order_of_updates(size: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     tree, at_once, expected = SumTree(size), SumTree(size), np.zeros(size)
     for _ in range(20):
@@ -64,7 +64,7 @@ def test_a_zero_is_never_drawn(size: int, seed: int) -> None:
     assert (tree.values[tree.draw(fractions)] > 0.0).all()
 
 
-def test_a_share_that_rounding_makes_too_large_ends_at_the_number_that_was_meant() -> None:
+def test_rounding_never_moves_a_draw_past_the_last_positive_number() -> None:
     """The last block's numbers are added in one order for the block's sum, and in another for a draw."""
     found_off = 0
     for seed in range(200):
@@ -80,7 +80,7 @@ def test_a_share_that_rounding_makes_too_large_ends_at_the_number_that_was_meant
     assert found_off > 10
 
 
-def test_numbers_are_drawn_as_often_as_they_are_large() -> None:
+def test_numbers_are_drawn_in_proportion_to_their_size() -> None:
     rng = np.random.default_rng(0)
     values = rng.integers(0, 10, 2000).astype(np.float64)
     tree = SumTree(2000)
@@ -94,7 +94,7 @@ def test_numbers_are_drawn_as_often_as_they_are_large() -> None:
     assert abs(chi_square - degrees) < 4 * np.sqrt(2 * degrees)
 
 
-def test_nothing_can_be_drawn_from_zeros() -> None:
+def test_drawing_from_zeros_is_an_error() -> None:
     for size in (5, 5000):
         with pytest.raises(ValueError, match="are zero"):
             SumTree(size).draw(np.array([0.5]))

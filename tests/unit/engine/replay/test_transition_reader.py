@@ -59,7 +59,7 @@ def assert_equal_bits(ours: SampleBatch, theirs: SampleBatch) -> None:
     sampling=st.sampled_from(["uniform", "prioritized"]),
     seed=st.integers(0, 1000),
 )
-def test_indices_and_columns_are_numpys(
+def test_sampled_indices_and_columns_equal_numpys(
     n_step: int,
     slots: int,
     workers: int,
@@ -80,7 +80,7 @@ def test_indices_and_columns_are_numpys(
             assert_equal_bits(ours.sample(size, 0, number), theirs.sample(size, 0, number))
 
 
-def test_a_resumed_buffer_draws_on_from_the_middle_of_its_ring() -> None:
+def test_a_resumed_buffer_continues_from_the_middle_of_its_ring() -> None:
     generator = np.random.default_rng(0)
     whole = buffer(n_step=2)
     for _ in range(9):  # twice around
@@ -95,7 +95,7 @@ def test_a_resumed_buffer_draws_on_from_the_middle_of_its_ring() -> None:
         assert_equal_bits(resumed.sample(5, 0), whole.sample(5, 0))
 
 
-def test_a_minibatch_stays_as_it_was_when_the_next_is_sampled_and_its_steps_are_overwritten() -> None:
+def test_a_minibatch_is_not_overwritten_by_later_samples_or_fragments() -> None:
     generator = np.random.default_rng(0)
     replay = buffer()
     replay.add(0, fragment(generator, 20, 2, 0.1))
@@ -108,7 +108,7 @@ def test_a_minibatch_stays_as_it_was_when_the_next_is_sampled_and_its_steps_are_
 
 
 @pytest.mark.parametrize("in_kernels", [True, False])
-def test_nothing_is_drawn_while_no_step_is_complete(in_kernels: bool) -> None:
+def test_sampling_while_no_step_is_complete_is_an_error(in_kernels: bool) -> None:
     replay = buffer(n_step=3, in_kernels=in_kernels)
     replay.add(0, fragment(np.random.default_rng(0), 1, 1, 0.0))
     with pytest.raises(RuntimeError, match="no complete step"):

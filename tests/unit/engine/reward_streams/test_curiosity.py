@@ -58,7 +58,7 @@ def features_of(policy: CuriousPolicy, name: str, **inputs: Any) -> Tensor:
     return features
 
 
-def test_rnd_pays_what_a_network_does_not_know_of_a_random_one() -> None:
+def test_rnd_rewards_are_the_error_in_predicting_a_random_network() -> None:
     policy, batch = policy_for(), random_transitions(np.zeros((6, 1), np.int64))
     known, target = (
         features_of(policy, name, obs=batch["curiosity_next_obs"]) for name in ("learned.predictor", "fixed.target")
@@ -84,7 +84,7 @@ def test_no_loss_moves_the_random_network() -> None:
 
 
 @pytest.mark.parametrize("kind", ["discrete", "box"])
-def test_icm_pays_what_a_model_does_not_foresee_and_learns_from_which_action_it_was(kind: str) -> None:
+def test_icm_rewards_are_forward_prediction_errors_and_its_loss_adds_action_prediction(kind: str) -> None:
     space = Discrete(3) if kind == "discrete" else Box(-1.0, 1.0, (2,))
     taken = np.array([[0], [2], [1], [0], [1], [2]])
     acted = taken if kind == "discrete" else np.random.default_rng(1).normal(size=(6, 1, 2)).astype(np.float32)
@@ -106,12 +106,12 @@ def test_icm_pays_what_a_model_does_not_foresee_and_learns_from_which_action_it_
     torch.testing.assert_close(outputs.novelty_losses(), 0.75 * inverse + 0.25 * forward)
 
 
-def test_icm_refuses_actions_that_it_has_no_models_of(wording) -> None:
+def test_icm_refuses_unsupported_action_spaces(wording) -> None:
     with wording.raised(UsageError):
         policy_for(MultiBinary(3), kind="icm")
 
 
-def test_re3_pays_the_distance_to_a_neighbour_among_the_steps() -> None:
+def test_re3_rewards_grow_with_the_distance_to_the_kth_nearest_neighbor() -> None:
     policy, batch = policy_for(kind="re3", num_neighbours=2), random_transitions(np.zeros((6, 1), np.int64))
     batch["valid"][4] = False
     found = outputs_of(policy, batch).intrinsic_rewards()[:, 0]
@@ -122,7 +122,7 @@ def test_re3_pays_the_distance_to_a_neighbour_among_the_steps() -> None:
         assert float(found[i].detach()) == pytest.approx(np.log1p(distances[1]), rel=rounding_error(3 + 8 + 4))
 
 
-def test_re3_tells_features_apart_that_are_large_and_close() -> None:
+def test_re3_distinguishes_large_features_that_are_close_together() -> None:
     novelty = policy_for(kind="re3", num_neighbours=1).novelty
     assert isinstance(novelty, StateEntropy)
     features = torch.from_numpy(np.random.default_rng(0).normal(5000.0, 0.1, (6, 32)).astype(np.float32))
@@ -134,14 +134,14 @@ def test_re3_tells_features_apart_that_are_large_and_close() -> None:
     np.testing.assert_allclose(found, np.sort(distances, axis=1)[:, 1], rtol=1e-4)
 
 
-def test_re3_pays_nothing_where_there_are_too_few_neighbours() -> None:
+def test_re3_rewards_are_zero_if_there_are_too_few_neighbors() -> None:
     policy, batch = policy_for(kind="re3", num_neighbours=3), random_transitions(np.zeros((6, 1), np.int64))
     batch["valid"][2:] = False
     assert not outputs_of(policy, batch).intrinsic_rewards()[:2].any()
 
 
 @pytest.mark.parametrize("kind", ["rnd", "icm", "re3"])
-def test_it_acts_as_its_actor_critic_would_alone(kind: str) -> None:
+def test_it_acts_like_its_actor_critic_alone(kind: str) -> None:
     policy = policy_for(kind=kind)
     start, size = policy.acting_range
     flat = policy.parameters.gather(policy.module).numpy()[start : start + size]
@@ -153,13 +153,13 @@ def test_it_acts_as_its_actor_critic_would_alone(kind: str) -> None:
     np.testing.assert_array_equal(behaviors[0].outputs(seen), behaviors[1].outputs(seen))
 
 
-def test_what_is_new_does_not_depend_on_the_views_of_the_policy() -> None:
+def test_novelty_inputs_do_not_depend_on_the_policys_views() -> None:
     viewed, plain = policy_for(views={"obs": 3, "prev_actions": 1}), policy_for()
     assert viewed.leaves != plain.leaves
     assert viewed.novelty_leaves == plain.novelty_leaves
 
 
-def test_it_sees_all_of_an_observation_but_the_action_mask() -> None:
+def test_novelty_inputs_are_all_parts_of_the_observation_except_the_action_mask() -> None:
     space = Dict(position=Box(-1.0, 1.0, (2,)), kind=Discrete(4), action_mask=MultiBinary(3))
     leaves = policy_for(observations=space).novelty_leaves
     assert map_tree(lambda leaf: leaf.is_normalized, leaves) == {"kind": False, "position": True}

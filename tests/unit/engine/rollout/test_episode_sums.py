@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rlrun.engine.rollout.episode_sums import EpisodeSums
 
 
-def test_a_huge_reward_takes_no_digits_from_the_episodes_after_it() -> None:
+def test_a_huge_reward_does_not_reduce_the_precision_of_later_episodes() -> None:
     rewards = np.array([[1.0, 3.0], [-1e17, 0.5], *[[1.0, 0.25]] * 5, [2.0, 0.0]])
     ends = np.zeros(rewards.shape, np.bool_)
     ends[[1, 6], 0] = True
@@ -27,7 +27,7 @@ def test_a_huge_reward_takes_no_digits_from_the_episodes_after_it() -> None:
     chance=st.sampled_from([0.0, 0.2, 0.9]),
     seed=st.integers(0, 10**6),
 )
-def test_the_return_of_an_episode_is_the_sum_of_its_rewards_however_fragments_cut_it(
+def test_episode_returns_are_sums_of_rewards_across_any_fragment_boundaries(
     length: int, fragments: int, chance: float, seed: int
 ) -> None:
     draws = np.random.default_rng(seed)

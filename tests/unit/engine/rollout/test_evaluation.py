@@ -76,7 +76,7 @@ LENGTHS = EnvConfig(id=f"{__name__}:SeedLengths")
 
 @pytest.mark.parametrize("env", [CARTPOLE, LOOP])
 @pytest.mark.parametrize("num_envs", [2, 8, None])
-def test_a_deterministic_policy_gets_the_same_episodes_with_any_number_of_columns(
+def test_a_deterministic_policy_plays_the_same_episodes_with_any_number_of_envs(
     env: EnvConfig, num_envs: int | None
 ) -> None:
     alone = evaluate({"default": LeansWithThePole()}, CARTPOLE, 11, seed=3, num_envs=1)
@@ -86,7 +86,7 @@ def test_a_deterministic_policy_gets_the_same_episodes_with_any_number_of_column
 
 
 @pytest.mark.parametrize("num_envs", [1, 3, 8, 40])
-def test_every_episode_is_that_of_its_number_whether_short_or_long(num_envs: int) -> None:
+def test_each_episode_uses_the_seed_of_its_number_whatever_the_episode_lengths(num_envs: int) -> None:
     seeds = [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(20)]
     result = evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5, num_envs=num_envs)
     assert result.lengths == [seed % 50 + 1 for seed in seeds]
@@ -97,7 +97,7 @@ def test_evaluation_episodes_are_not_those_of_training() -> None:
     assert EvaluationSeeds(5, 0, 1).seed(0, 0) != EvaluationSeeds(5, 0, 0).seed(0, 0)
 
 
-def test_seeds_of_many_episodes_are_those_of_each() -> None:
+def test_seeds_computed_for_many_episodes_equal_those_computed_one_by_one() -> None:
     seeds = EvaluationSeeds(5, 0, 1, num_envs=3)
     many = seeds.seeds(np.arange(3), np.arange(4)[:, None])
     assert many.tolist() == [[seeds.seed(column, episode) for column in range(3)] for episode in range(4)]
@@ -119,7 +119,7 @@ def test_an_episode_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatc
     assert max(evaluate({"default": TossesACoin()}, own_limit, 20, seed=5).lengths) > 45
 
 
-def test_a_long_episode_is_told_of_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_warning_is_issued_while_a_long_episode_is_still_running(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 40)
     with wording.warned(UserWarning, "env.max_episode_steps", "40", "200,000"):
         evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5)
@@ -133,7 +133,7 @@ def wish_for_the_end() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("wish_for_the_end")
-def test_who_wants_the_end_waits_for_an_evaluation_for_some_seconds_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requested_stop_interrupts_an_evaluation_after_a_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})
     world = EnvConfig(world="rlrun.toys:MatrixGame", kwargs={"game": "penalty"})
     monkeypatch.setattr(evaluation, "INTERRUPT_S", math.inf)
@@ -146,7 +146,7 @@ def test_who_wants_the_end_waits_for_an_evaluation_for_some_seconds_alone(monkey
 
 
 @pytest.mark.usefixtures("wish_for_the_end")
-def test_who_wants_the_end_waits_for_no_long_episode(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_requested_stop_interrupts_a_long_episode_immediately(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(evaluation, "INTERRUPT_S", math.inf)
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 40)
     with wording.warned(UserWarning, "40"), pytest.raises(KeyboardInterrupt):
@@ -161,18 +161,18 @@ class Blinks(SeedLengths):
         return observation + (np.float32("nan") if self.left == self.seed % 50 - 2 else 0), *others
 
 
-def test_an_observation_that_is_no_number_is_named_with_its_place() -> None:
+def test_a_nan_observation_is_reported_with_env_episode_seed_and_step() -> None:
     told = r"evaluation, env \d, episode \d with seed \d+, step 3: the observation contains NaN"
     with pytest.raises(EnvError, match=told):
         evaluate({"default": TossesACoin()}, EnvConfig(id=f"{__name__}:Blinks"), episodes=6, seed=0)
 
 
-def test_no_episodes_are_refused(wording) -> None:
+def test_an_evaluation_of_zero_episodes_is_refused(wording) -> None:
     with wording.raised(UsageError):
         evaluate({"default": TossesACoin()}, CARTPOLE, 0, seed=1)
 
 
-def test_the_interval_is_that_of_the_mean() -> None:
+def test_the_confidence_interval_is_the_mean_plus_or_minus_1_96_standard_errors() -> None:
     draws = np.random.default_rng(0)
     returns = draws.normal(100.0, 20.0, size=400).tolist()
     result = EvaluationResult(returns, [1] * 400)
@@ -214,7 +214,7 @@ def test_a_policy_none_of_whose_agents_appeared_has_no_statistics() -> None:
     assert world.to_dict()["policies"] == {"idle": {"episodes": 0, **statistics, "returns": [], "lengths": []}}
 
 
-def test_sums_of_the_columns_are_told_of_each_episode() -> None:
+def test_a_result_contains_the_sum_of_each_column_per_episode() -> None:
     two_lanes = EnvConfig(id="rlrun.toys:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
     result = evaluate({"default": AlwaysChanges()}, two_lanes, 5, seed=0, num_envs=2)
     # It drives fast from cell 0, slowly from 2, and fast from 3, which is busy.
@@ -283,6 +283,6 @@ def test_infos_of_a_world_belong_to_the_policies_of_its_agents() -> None:
 
 
 @pytest.mark.parametrize("value", [0.1, 0.7, 0.99, 17.3, 0.0])
-def test_different_numbers_of_equal_returns_have_no_gap_between_their_intervals(value: float) -> None:
+def test_results_with_equal_returns_but_different_episode_counts_have_no_interval_gap(value: float) -> None:
     many, few = (EvaluationResult([value] * episodes, [1] * episodes) for episodes in (20, 5))
     assert interval_gap(many, few) == interval_gap(few, many) == 0.0

@@ -92,7 +92,7 @@ def server_of(network: Any, **more: Any) -> InferenceServer:
     return InferenceServer({"default": [network]}, 2, **{"by_round": True, "max_batch": None, "device": "cpu", **more})
 
 
-def test_a_round_is_one_forward_pass_with_the_state_that_stays_at_the_server(threads: ThreadPoolExecutor) -> None:
+def test_each_round_is_one_forward_pass_that_uses_the_state_kept_on_the_server(threads: ThreadPoolExecutor) -> None:
     server = server_of(network := Scaled())
     one, two = Caller(server, threads, 1), Caller(server, threads, 2)
     server.follow((1, weights(0)))
@@ -118,7 +118,7 @@ def test_a_client_that_has_finished_its_fragment_is_not_waited_for(threads: Thre
     server.close()
 
 
-def test_a_restarted_worker_gets_its_former_answers_and_the_steps_that_it_lost_are_counted(
+def test_a_restarted_worker_gets_the_same_answers_again_and_its_lost_steps_are_counted(
     threads: ThreadPoolExecutor,
 ) -> None:
     server = server_of(Scaled())
@@ -135,7 +135,7 @@ def test_a_restarted_worker_gets_its_former_answers_and_the_steps_that_it_lost_a
     server.close()
 
 
-def test_weights_change_between_passes_and_a_request_waits_for_those_that_it_names(threads: ThreadPoolExecutor) -> None:
+def test_a_request_waits_for_the_weights_version_it_asks_for(threads: ThreadPoolExecutor) -> None:
     server = server_of(Scaled())
     one = Caller(server, threads, 1)
     asked = one.ask((0, 0), 3.0, ZEROS, 7)
@@ -198,7 +198,9 @@ def fragments(worker: Any, number: int = 2) -> list[SampleBatch]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_rows_equal_those_of_workers_that_act_themselves(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grouped_workers_collect_the_same_rows_as_workers_that_run_the_policy_locally(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (own, _, orders), (config, served, _) = worker_sets(*CASES[case])
     expected = []
     for index in (1, 2):

@@ -64,7 +64,7 @@ class Learns(Operator):
         return item
 
 
-def test_phases_add_up_to_the_fragment_and_follow_one_another() -> None:
+def test_phase_times_add_up_to_the_fragment_time_and_fragments_do_not_overlap() -> None:
     measured = worker()
     before = time.perf_counter()
     first, second = measured.sample(), measured.sample()
@@ -99,7 +99,7 @@ def test_phases_of_a_world_add_up_to_the_fragment() -> None:
     made.close()
 
 
-def test_what_operators_take_is_postprocessing_except_where_they_learn() -> None:
+def test_operator_time_counts_as_postprocessing_except_time_spent_learning() -> None:
     began = time.perf_counter() - 1.0
     times = FragmentTimes("here", began, began + 0.5, {"env_step": 0.3, "postprocess": 0.2})
     extended = times.extended(0.125)
@@ -110,7 +110,7 @@ def test_what_operators_take_is_postprocessing_except_where_they_learn() -> None
     assert "sgd" not in times.extended(0.0).seconds
 
 
-def test_the_times_of_fragments_are_kept_while_somebody_looks_at_them() -> None:
+def test_fragment_times_are_kept_only_while_a_reader_is_registered() -> None:
     workers = WorkerSet(config(), 0)
     workers.postprocess("default", OperatorChain([slept, Learns()]))
     workers.started.order(Orders(WEIGHTS))

@@ -58,7 +58,7 @@ def write(folder: Path, worker: RolloutWorker, fragments: int) -> DataSet:
 
 
 @pytest.mark.parametrize("env", ENVS)
-def test_the_env_does_the_same_again_with_the_recorded_seeds_and_actions(tmp_path: Path, env: str) -> None:
+def test_replaying_the_recorded_seeds_and_actions_reproduces_the_episodes(tmp_path: Path, env: str) -> None:
     worker = worker_of(ENVS[env])
     found = write(tmp_path / "set", worker, fragments=8)
     world = make_env(ENVS[env], seed=0)
@@ -87,7 +87,7 @@ def test_the_batch_is_the_same_to_the_last_bit_with_and_without_raw_rows() -> No
             np.testing.assert_array_equal(found.batches["default"][name], column, err_msg=name)
 
 
-def test_log_probabilities_are_those_of_torques_and_not_of_their_scaled_forms() -> None:
+def test_raw_log_probabilities_are_densities_of_env_actions_and_not_of_scaled_ones() -> None:
     rollout = worker_of(ENVS["scaled"]).sample()
     batch, columns = rollout.batches["default"], rollout.raw["default"].columns
     inside = (np.abs(columns["actions"][..., 0]) < 2) & batch["valid"]
@@ -96,7 +96,7 @@ def test_log_probabilities_are_those_of_torques_and_not_of_their_scaled_forms() 
     np.testing.assert_allclose(columns["actions"][inside], 2 * batch["actions"][inside], rtol=1e-6)
 
 
-def test_a_worker_that_goes_on_from_its_state_continues_the_rows(tmp_path: Path) -> None:
+def test_a_worker_and_writer_restored_from_their_states_produce_identical_files(tmp_path: Path) -> None:
     worker = worker_of(ENVS["discrete"])
     spaces = spaces_of(ENVS["discrete"])
 

@@ -92,9 +92,7 @@ class Drifting(ConstantReward):
     ],
 )
 @pytest.mark.parametrize(("from_step", "step"), [(2, 2), (5, 5), (7, 7)])
-def test_observations_that_cannot_be_learned_from_are_the_envs_fault_and_their_place_is_named(
-    value, said, from_step, step
-):
+def test_an_invalid_observation_is_an_env_error_that_names_worker_env_episode_and_step(value, said, from_step, step):
     env = EnvConfig(id=f"{__name__}:Drifting", kwargs={"value": value, "from_step": from_step})
     worker = worker_for(env, num_envs=2, length=7, index=2)
     seed = EpisodeSeeds(7, 2).seed(0, 0)
@@ -107,7 +105,7 @@ def test_observations_that_cannot_be_learned_from_are_the_envs_fault_and_their_p
 # different fragments.
 @pytest.mark.parametrize("length", [5, 12, 20])
 @pytest.mark.parametrize(("episode", "step"), [(0, 3), (0, 7), (1, 1), (1, 7)])
-def test_a_bad_observation_is_named_with_seed_and_step_also_where_its_episode_is_over(length, episode, step):
+def test_an_invalid_observation_is_reported_with_seed_and_step_even_after_its_episode(length, episode, step):
     seed = EpisodeSeeds(7, 0).seed(1, episode)
     drift = {"value": float("nan"), "from_step": step, "in_seed": seed}
     worker = worker_for(EnvConfig(id=f"{__name__}:Drifting", kwargs=drift), num_envs=2, length=length)
@@ -116,7 +114,7 @@ def test_a_bad_observation_is_named_with_seed_and_step_also_where_its_episode_is
         [worker.sample() for _ in range(4)]
 
 
-def test_the_seed_of_a_chosen_episode_is_named_also_where_it_is_over(wording):
+def test_an_invalid_observation_in_a_chosen_episode_is_reported_with_its_seed(wording):
     drift = {"value": float("nan"), "from_step": 7, "in_seed": 33}
     worker = worker_for(EnvConfig(id=f"{__name__}:Drifting", kwargs=drift), num_envs=2, length=20)
     worker.begin([32, 33])
@@ -163,7 +161,7 @@ def test_the_row_after_an_end_is_invalid_and_holds_the_final_observation():
         (EnvConfig(id="rlrun.toys:AsymmetricBox"), "terminateds", "truncateds"),
     ],
 )
-def test_an_end_is_recorded_as_the_kind_that_it_is(env, name, other):
+def test_terminations_and_truncations_are_recorded_in_separate_columns(env, name, other):
     batch = worker_for(env, length=8).sample().batches["default"]
     assert batch[name].any()
     assert not batch[other].any()
@@ -176,7 +174,7 @@ def test_fragments_join_without_a_gap():
     np.testing.assert_allclose(first["values"][-1], second["values"][0], rtol=rounding_error(4 + 8))
 
 
-def test_episode_returns_and_lengths_are_those_of_whole_episodes_across_fragments():
+def test_episode_returns_and_lengths_cover_whole_episodes_across_fragments():
     worker = worker_for(length=7)
     episodes = [episode for _ in range(60) for episode in worker.sample().episodes]
     assert len(episodes) > 20
@@ -204,7 +202,7 @@ def test_scaled_rewards_have_the_deviation_of_discounted_returns():
     np.testing.assert_allclose(rollout.batches["default"]["rewards"], raw / returns.std(), rtol=rounding_error(50))
 
 
-def test_rows_that_only_begin_an_episode_are_no_samples_of_the_return():
+def test_reset_rows_do_not_count_as_samples_of_the_return():
     env = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 2})
     delta = worker_for(env, length=12, scale=True).sample().filter_deltas["default"]["returns"]
     assert delta.count == 3 * 8
@@ -224,14 +222,14 @@ def test_the_running_return_starts_afresh_where_an_episode_ended_with_the_fragme
     assert statistics["returns"].mean == pytest.approx((2.0 + 2.25 + 3.125) / 3)
 
 
-def test_a_fragment_without_a_step_says_nothing_of_returns():
+def test_a_fragment_without_env_steps_adds_no_return_samples():
     env = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 1})
     worker = worker_for(env, num_envs=1, length=1, scale=True)
     counts = [worker.sample().filter_deltas["default"]["returns"].count for _ in range(4)]
     assert counts == [1, 0, 1, 0]
 
 
-def test_what_the_filter_wants_to_know_is_delivered_raw_and_the_batch_holds_filtered_observations():
+def test_filter_statistics_use_raw_observations_while_batches_contain_normalized_ones():
     worker = worker_for(normalize=True)
     unfiltered = worker.sample()
     delta = unfiltered.filter_deltas["default"]["observations/"]
@@ -277,7 +275,7 @@ def test_parallel_envs_start_differently():
     ids=["vector", "loop", "dict", "continuous"],
 )
 @pytest.mark.parametrize("fragments_before", [0, 1, 4])
-def test_a_worker_goes_on_from_its_state_bit_for_bit(env, fragments_before):
+def test_a_worker_restored_from_its_state_continues_bit_for_bit(env, fragments_before):
     settings = {"scale": True, "length": 13}
     straight = worker_for(env, **settings)
     for _ in range(fragments_before):
@@ -293,7 +291,7 @@ def test_a_worker_goes_on_from_its_state_bit_for_bit(env, fragments_before):
 
 
 @pytest.mark.parametrize(("num_envs", "length"), [(1, 5), (3, 5), (1, 1)])
-def test_a_worker_goes_on_from_where_all_its_env_slots_have_just_been_reset(num_envs, length):
+def test_a_worker_saved_just_after_all_env_slots_were_reset_continues_identically(num_envs, length):
     env = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 4})
     straight, resumed = (worker_for(env, num_envs=num_envs, length=length) for _ in range(2))
     for _ in range(5 // length):
@@ -319,7 +317,7 @@ def test_the_state_holds_the_actions_of_the_present_episodes():
     assert all(len(slot["actions"]) == slot["length"] for slot in worker.state()["slots"])
 
 
-def test_an_env_slot_that_cannot_be_brought_back_begins_its_next_episode():
+def test_an_env_slot_that_cannot_be_restored_starts_its_next_episode():
     worker = worker_for(scale=True)
     worker.sample()
     state = worker.state()
@@ -395,7 +393,7 @@ def test_columns_of_the_infos_are_recorded_where_a_step_was_taken():
     assert not batch["valid"].all()
 
 
-def test_episodes_tell_the_sum_of_a_column_over_fragments_and_a_resume():
+def test_column_sums_of_episodes_span_fragments_and_a_resume():
     worker = worker_for(TWO_LANES, num_envs=2, length=3)
     fragments = [worker.sample() for _ in range(4)]
     resumed = worker_for(TWO_LANES, num_envs=2, length=3)
@@ -424,7 +422,7 @@ def drawn_matrices(every, length, fragments):
 
 @pytest.mark.parametrize("length", [1, 4, 10, 40])
 @pytest.mark.parametrize("every", [1, 3, 4, 16, 64, 100])
-def test_a_matrix_stays_for_exactly_so_many_steps_across_fragments(every, length):
+def test_a_noise_matrix_is_kept_for_the_set_number_of_steps_across_fragments(every, length):
     steps = 3 * max(every, 40)
     matrices, own = drawn_matrices(every, length, range(-(-steps // length)))
     for t in range(1, len(matrices)):
@@ -435,14 +433,14 @@ def test_a_matrix_stays_for_exactly_so_many_steps_across_fragments(every, length
 
 
 @pytest.mark.parametrize(("every", "length"), [(64, 10), (64, 1), (3, 4), (7, 40)])
-def test_whoever_begins_with_a_later_fragment_draws_the_same(every, length):
+def test_starting_at_a_later_fragment_draws_the_same_noise_matrices(every, length):
     expected = np.concatenate(drawn_matrices(every, length, range(40)), -1)
     for first in (1, 7, 23):
         found = np.concatenate(drawn_matrices(every, length, range(first, 40)), -1)
         np.testing.assert_array_equal(found, expected[first * length :])
 
 
-def test_without_a_frequency_each_fragment_has_a_matrix_of_its_own():
+def test_without_a_frequency_each_fragment_has_a_new_noise_matrix():
     matrices, _ = drawn_matrices(None, 40, range(3))
     assert [len(np.unique(matrices[first : first + 40, 0, 0])) for first in (0, 40, 80)] == [1, 1, 1]
     assert len(np.unique(matrices[:, 0, 0])) == 3

@@ -130,7 +130,7 @@ def recorder_behavior(recorder):
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("env", ENVS)
-def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bit(env, model, clock):
+def test_single_agent_worlds_are_recorded_bit_for_bit_like_single_agent_envs(env, model, clock):
     config, length, number = ENVS[env], 7, 5
     spaces = spaces_of(config)
     single = LockstepRecorder(
@@ -277,7 +277,7 @@ def recorded_steps(batches: list[SampleBatch]) -> dict[float, dict]:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_every_step_of_every_agent_is_recorded_once_as_the_world_tells_it(clock, model, seed):
+def test_every_step_of_every_agent_is_recorded_once_with_the_values_the_world_returned(clock, model, seed):
     made, worlds = lives(clock, seed=seed)
     recorded = fragments(slot_recorder(worlds, 9, model), 9, 12)
     found = recorded_steps([own.batches["default"] for own in recorded])
@@ -336,7 +336,7 @@ def test_a_data_set_of_a_world_holds_every_step_of_every_agent_in_whole_episodes
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_a_step_that_is_carried_into_the_next_fragment_keeps_the_log_probability_that_it_was_taken_with(clock):
+def test_a_step_carried_into_the_next_fragment_keeps_its_original_log_probability(clock):
     _, worlds = lives(clock)
     recorder = slot_recorder(worlds, 9)
     behavior = recorder_behavior(recorder)
@@ -419,7 +419,7 @@ def recorded_script(world: Script, length: int, *, fragments_of: int = 0, model:
     return fragments(recorder, fragments_of or length, length // (fragments_of or length))
 
 
-def test_a_reward_before_the_first_action_counts_in_the_return_and_in_no_row():
+def test_a_reward_before_the_first_action_counts_in_the_return_but_not_in_any_row():
     world = Script(
         {"a": 1},
         after({"a": 2}, {"a": 1.0, "b": 5.0}),  # b is paid before it observes anything
@@ -434,7 +434,7 @@ def test_a_reward_before_the_first_action_counts_in_the_return_and_in_no_row():
     assert [own.episode_return for own in recorded.episodes] == [10.0]
 
 
-def test_returns_are_those_of_a_ledger_in_which_the_dead_earn_nothing():
+def test_returns_exclude_rewards_given_to_dead_agents():
     world = Script(
         {"a": 1, "b": 1},
         after({"a": 2, "b": 2}, {"a": 1.0, "b": 10.0}, terminates="b"),
@@ -451,7 +451,7 @@ def test_returns_are_those_of_a_ledger_in_which_the_dead_earn_nothing():
     assert recorded.dropped_rewards == 2
 
 
-def test_costs_until_the_next_decision_are_those_of_the_open_step():
+def test_costs_until_the_next_decision_are_added_to_the_open_step():
     world = Script(
         {"a": 1},
         after({"b": 2}, costs={"a": 1.0}),  # b is not there yet
@@ -470,7 +470,7 @@ def test_costs_until_the_next_decision_are_those_of_the_open_step():
     assert [own.columns for own in recorded.episodes] == [{"cost": 63.0}]
 
 
-def test_costs_of_a_step_that_is_carried_are_carried_with_it():
+def test_costs_of_an_open_step_carry_over_into_the_next_fragment():
     steps = [
         after({"b": 2}, costs={"a": 1.0}),
         after({"b": 3}, costs={"a": 2.0, "b": 0.0}),
@@ -484,7 +484,7 @@ def test_costs_of_a_step_that_is_carried_are_carried_with_it():
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_sums_of_costs_are_where_they_were_after_a_resume(clock):
+def test_cost_sums_continue_after_a_resume(clock):
     steps = [after({"a": 2, "b": 2}, costs={"a": 1.0, "b": 2.0})] * 5
     steps += [after({}, terminates="ab", ends=True, costs={"a": 4.0, "b": 8.0})]
 
@@ -543,7 +543,7 @@ def test_an_open_step_is_carried_into_the_next_fragment_with_the_weights_that_ch
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_who_is_cut_off_without_a_final_observation_bootstraps_from_the_last_seen_and_is_counted(clock):
+def test_agents_truncated_without_a_final_observation_bootstrap_from_their_last_one(clock):
     world = Script(
         {"a": 1, "b": 2},
         after({"a": 3}, truncates="b"),
@@ -561,7 +561,7 @@ def test_who_is_cut_off_without_a_final_observation_bootstraps_from_the_last_see
     assert batch["obs"][4, 0, 0] == 5
 
 
-def test_a_newborn_does_not_go_on_with_the_recurrent_state_of_the_dead_in_its_slot():
+def test_a_newborn_agent_does_not_inherit_the_recurrent_state_of_its_slots_last_owner():
     lived = (after({"a": 2}), after({"a": 3}), after({"a": 4}, terminates="a"), after({"b": 1}), after({"b": 2}))
     world = Script({"a": 1, "c": 0}, *(step._replace(observations={**step.observations, "c": 0}) for step in lived))
     world.possible_agents = ["a", "b", "c"]
@@ -573,7 +573,7 @@ def test_a_newborn_does_not_go_on_with_the_recurrent_state_of_the_dead_in_its_sl
     assert batch["state"][2, 0].any()
 
 
-def test_who_does_not_act_keeps_its_recurrent_state():
+def test_an_agent_keeps_its_recurrent_state_while_it_does_not_act():
     turns = Script({"a": 1}, after({"b": 7}), after({"b": 8}), after({"b": 9}), after({"a": 2}))
     alone = Script({"a": 1}, after({"a": 2}), after({"a": 3}))
     (among,) = recorded_script(turns, 5 - 1, model="recurrent")
@@ -607,7 +607,7 @@ def test_moments_of_observations_count_each_observation_that_was_shown_once(cloc
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize("model", MODELS)
-def test_a_recorder_goes_on_bit_for_bit_where_another_one_was(clock, model):
+def test_a_recorder_restored_from_another_recorders_state_continues_bit_for_bit(clock, model):
     _, worlds = lives(clock)
     recorder = slot_recorder(worlds, 7, model)
     fragments(recorder, 7, 6)

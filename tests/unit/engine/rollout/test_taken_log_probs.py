@@ -131,6 +131,6 @@ def test_fragments_are_the_same_to_the_last_bit_with_and_without_a_recording(alg
         DAgger(expert="rlrun.toys:nobody"),
     ],
 )
-def test_what_is_drawn_in_parameters_or_over_steps_or_by_an_expert_has_no_probability(algorithm: Any) -> None:
+def test_parameter_noise_correlated_noise_and_expert_actions_have_no_log_probability(algorithm: Any) -> None:
     behavior = worker_of(algorithm).behaviors["default"]
     assert not {"outputs", "taken_logp"} & behavior.collector.allocate(2, 3).keys()

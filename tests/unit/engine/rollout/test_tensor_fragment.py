@@ -89,7 +89,7 @@ class Recorded:
 
 
 @pytest.mark.parametrize(("settings", "env"), SETTINGS.values(), ids=SETTINGS)
-def test_recorded_steps_write_the_bits_of_eager_ones(
+def test_recorded_steps_are_bit_identical_to_eager_steps(
     settings: dict[str, Any], env: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tensor_worker, "CapturedFunction", Recorded)
@@ -98,12 +98,16 @@ def test_recorded_steps_write_the_bits_of_eager_ones(
     assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # once more with the first statistics
 
 
-def test_recorded_steps_with_continuous_actions_write_the_bits_of_eager_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_steps_with_continuous_actions_are_bit_identical_to_eager_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tensor_worker, "CapturedFunction", Recorded)
     check(Training({"tensors": "rlrun.toys:tensor_pendulum"}, small(compile=False)))
 
 
-def test_a_training_by_recorded_updates_and_steps_has_the_bits_of_an_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_with_recorded_updates_and_steps_is_bit_identical_to_an_eager_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     algorithm = small(compile=False, lr={"adaptive_kl": 0.01}, normalize_observations=True)
     eager = training(algorithm)
     for _ in range(3):
@@ -142,7 +146,9 @@ def same(batch: SampleBatch, other: SampleBatch) -> bool:
 
 
 @pytest.mark.parametrize(("settings", "env"), SETTINGS.values(), ids=SETTINGS)
-def test_steps_wait_for_nothing(settings: dict[str, Any], env: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_do_not_synchronize_with_the_device(
+    settings: dict[str, Any], env: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tensor_worker, "decide", watched(decide))
     monkeypatch.setattr(tensor_worker, "record", watched(record))
     training(small(compile=False, **settings), **env).step()

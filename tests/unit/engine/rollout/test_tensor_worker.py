@@ -154,7 +154,7 @@ def test_a_fragment_continues_the_episodes_of_all_slots() -> None:
     assert [each.length for each in following.episodes] == [2, 3, 2, 3, 2]
 
 
-def test_log_probabilities_and_values_are_those_of_the_policy_in_numpy() -> None:
+def test_log_probabilities_and_values_match_the_numpy_policy() -> None:
     for model in ({"hiddens": [8]}, {"hiddens": [8], "shared_value": True}):
         algorithm = small(model=model, normalize_observations=True)
         running = training(algorithm).running
@@ -175,7 +175,7 @@ def test_log_probabilities_and_values_are_those_of_the_policy_in_numpy() -> None
 
 
 @pytest.mark.parametrize("actions", ["multi_discrete", "multi_binary"])
-def test_actions_of_several_numbers_are_sampled_and_learned_from(actions: str) -> None:
+def test_multi_discrete_and_multi_binary_actions_are_sampled_and_learned_from(actions: str) -> None:
     algorithm = small(num_envs_per_worker=64, train_batch_size=1280, minibatch_size=1280, compile=False)
     made = training(algorithm, actions=actions)
     worker = TensorRolloutWorker(made.running.workers.config)
@@ -246,7 +246,7 @@ def test_steps_without_a_final_observation_can_be_left_out() -> None:
         ("tuple", "must return a TensorStep, not a tuple"),
     ],
 )
-def test_what_is_wrong_with_an_env_is_named(fault: str, found: str) -> None:
+def test_invalid_return_values_of_an_env_are_described(fault: str, found: str) -> None:
     with pytest.raises(BadReturn) as error:
         worker_of(small(), fault=fault).sample()
     assert found in str(error.value)
@@ -313,7 +313,7 @@ def test_weights_and_recomputed_values_stay_on_the_device(monkeypatch: pytest.Mo
     made.step()
 
 
-def test_an_update_is_that_of_the_same_steps_in_numpy() -> None:
+def test_an_update_from_tensors_matches_one_from_the_same_steps_as_numpy_arrays() -> None:
     algorithm = small(num_envs_per_worker=3, train_batch_size=24, minibatch_size=6, compile=False)
     tensors = Training({"tensors": "rlrun.toys:tensor_pendulum"}, algorithm)
     arrays = Training("Pendulum-v1", algorithm).running  # with the same seed, so with the same first weights
@@ -389,13 +389,13 @@ class PPOOnTheHost(PPO):
         return made
 
 
-def test_a_policy_that_acts_on_the_host_is_refused_although_its_algorithms_family_does_not() -> None:
+def test_a_policy_that_acts_on_the_host_is_refused_even_if_its_policy_family_is_allowed() -> None:
     with pytest.raises(UsageError, match=r"^a ActorOnTheHost "):
         training(small(PPOOnTheHost, minibatch_size=4)).step()
 
 
 @pytest.mark.parametrize("kind", [GRPO, RLOO])
-def test_episodes_of_a_group_start_equal_and_are_compared_by_their_returns(kind: type[GRPO]) -> None:
+def test_episodes_of_a_group_share_their_start_and_advantages_compare_their_returns(kind: type[GRPO]) -> None:
     sizes: Any = {"num_envs_per_worker": 4, "group_size": 2, "rollout_fragment_length": 4, "train_batch_size": 16}
     algorithm = kind(**sizes, minibatch_size=16, min_env_steps_per_iteration=0, model={"hiddens": [8]})
     made = training(algorithm)

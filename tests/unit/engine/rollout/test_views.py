@@ -130,7 +130,7 @@ def by_hand(batches: list[SampleBatch]) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("length", [1, 3, 8])
-def test_views_hold_what_the_episode_was_zeros_before_its_start_and_go_over_fragment_boundaries(length: int) -> None:
+def test_views_contain_the_episodes_history_padded_with_zeros_across_fragments(length: int) -> None:
     batches = fragments_of(policy_of(), length, 48 // length)
     assert (np.concatenate([own["valid"] for own in batches]) == 0).sum() > 20
     expected = by_hand(batches)
@@ -144,7 +144,7 @@ def test_views_hold_what_the_episode_was_zeros_before_its_start_and_go_over_frag
             np.testing.assert_array_equal(closing[-1], first[0], err_msg=name)
 
 
-def test_fragments_behind_each_other_are_viewed_as_they_are_one_by_one() -> None:
+def test_views_of_joined_fragments_equal_views_of_the_separate_fragments() -> None:
     parts = fragments_of(policy_of(), 4, 3)
     joined = viewed(joined_fragments(parts))["obs"]
     for name, column in named_leaves(joined):
@@ -152,7 +152,7 @@ def test_fragments_behind_each_other_are_viewed_as_they_are_one_by_one() -> None
         np.testing.assert_array_equal(column, np.concatenate([*(own[:-1] for own in apart[:-1]), apart[-1]]))
 
 
-def test_a_fragment_in_which_nobody_acts_is_viewed_as_nothing() -> None:
+def test_views_of_a_fragment_in_which_no_agent_acts_are_empty() -> None:
     """Tests slots of a policy whose agents are not born yet."""
     behavior = policy_of().behavior()
     batch = behavior.collector.allocate(3, 2)
@@ -174,7 +174,9 @@ def test_an_observation_is_stored_once() -> None:
 @pytest.mark.parametrize("core", [None, "lstm", "gru", "gtrxl"])
 @pytest.mark.parametrize("env", [ShortEpisodes, ShortChoices])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_what_acted_is_what_is_learned_from(env: type[ShortEpisodes], core: str | None, normalize: bool) -> None:
+def test_the_learner_sees_the_same_views_as_the_acting_policy(
+    env: type[ShortEpisodes], core: str | None, normalize: bool
+) -> None:
     policy = policy_of(env, normalize=normalize, core=core, gtrxl={"layers": 1, "heads": 3, "memory_len": 3})
     views = policy.parameters.views(policy.parameters.gather(policy.module))
     for batch in fragments_of(policy, 7, 4, env=env):
@@ -195,7 +197,7 @@ def test_what_acted_is_what_is_learned_from(env: type[ShortEpisodes], core: str 
 
 
 @pytest.mark.parametrize("core", [None, "lstm"])
-def test_a_worker_goes_on_bit_for_bit(core: str | None) -> None:
+def test_a_worker_with_views_continues_bit_for_bit_from_its_state(core: str | None) -> None:
     policy = policy_of(core=core)
     worker = worker_of(policy, 5)
     for _ in range(3):
@@ -221,7 +223,7 @@ def test_images_of_several_steps_are_channels() -> None:
     assert policy.leaves[VIEW_FRAMES].channels_height_width == (12, 40, 40)
 
 
-def test_what_cannot_be_viewed_is_refused(wording) -> None:
+def test_views_are_refused_for_custom_modules_and_unsupported_spaces(wording) -> None:
     with wording.raised(SpecError):
         ModelConfig.parse({"views": {"obs": 2}, "module": "my.nets:Net"})
     with wording.raised(UsageError, "model.views.obs"):

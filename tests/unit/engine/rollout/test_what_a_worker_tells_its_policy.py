@@ -106,7 +106,7 @@ def joined(worker, fragments, *columns):
     return [np.concatenate([batch[column] for batch in batches]) for column in columns]
 
 
-def test_a_policy_is_told_with_the_first_observation_of_every_episode_that_it_is_one():
+def test_a_policy_is_told_which_observations_start_an_episode():
     ages, valid, terminateds = joined(worker_for(), 40, "ages", "valid", "terminateds")
     expected, begins = np.zeros_like(ages), np.ones(2, bool)
     for t in range(len(ages)):
@@ -116,7 +116,7 @@ def test_a_policy_is_told_with_the_first_observation_of_every_episode_that_it_is
     np.testing.assert_array_equal(ages, expected)
 
 
-def test_what_a_policy_remembers_and_where_its_episodes_begin_go_on_after_a_checkpoint():
+def test_a_policys_memory_and_episode_starts_are_restored_from_a_checkpoint():
     for fragments in range(5, 15):
         worker = worker_for()
         joined(worker, fragments, "ages")
@@ -128,7 +128,7 @@ def test_what_a_policy_remembers_and_where_its_episodes_begin_go_on_after_a_chec
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_the_noise_of_short_fragments_depends_on_their_number_alone_and_is_never_the_same():
+def test_noise_depends_only_on_worker_and_fragment_number_and_never_repeats():
     noise = joined(worker_for(), 20, "noise")[0]
     assert len(np.unique(noise)) == noise.size
     made_anew = joined(worker_for(first_fragment=7), 13, "noise")[0]
@@ -137,12 +137,12 @@ def test_the_noise_of_short_fragments_depends_on_their_number_alone_and_is_never
     assert not np.isin(other, noise).any()
 
 
-def test_a_long_fragment_draws_its_noise_at_once_as_short_ones_do_together():
+def test_a_long_fragment_draws_the_same_noise_as_consecutive_short_ones():
     together = joined(worker_for(length=16), 2, "noise")[0]
     np.testing.assert_array_equal(joined(worker_for(length=4), 8, "noise")[0], together)
 
 
-def test_a_policy_is_told_which_of_all_env_slots_are_its_own():
+def test_a_policy_knows_which_env_slots_of_all_workers_it_serves():
     assert worker_for(num_envs=3).behaviors["default"].noise_source.place == (0, 3)
     assert worker_for(num_envs=3, index=1, num_workers=4).behaviors["default"].noise_source.place == (0, 12)
     assert worker_for(num_envs=3, index=4, num_workers=4).behaviors["default"].noise_source.place == (9, 12)

@@ -82,7 +82,7 @@ def test_each_agents_episode_in_a_world_is_delivered():
     assert len(found) > 5
 
 
-def test_a_run_without_hooks_makes_no_rows_and_fragments_with_answers_can_be_sent(monkeypatch):
+def test_without_hooks_no_rows_are_built_and_fragments_with_hook_results_can_be_pickled(monkeypatch):
     monkeypatch.setattr(WorkerHooks, "take", lambda *given: pytest.fail("there is no hook"))
     with Training("CartPole-v1", PPO(**SMALL, compile=False)) as made:
         made.step()
@@ -95,7 +95,7 @@ def test_a_run_without_hooks_makes_no_rows_and_fragments_with_answers_can_be_sen
         assert rollout.times.seconds["hooks"] > 0
 
 
-def test_workers_draw_from_streams_of_their_own():
+def test_hooks_of_different_workers_and_start_fragments_have_separate_random_streams():
     with training("CartPole-v1") as made:
         config = made.running.workers.config
     configs = [replace(config, worker_index=index, first_fragment=first) for index, first in ((1, 0), (2, 0), (1, 3))]

@@ -111,7 +111,7 @@ def test_making_and_printing_a_set_starts_no_worker(wording) -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_moment(mode: Any) -> None:
+def test_the_local_worker_samples_on_demand_with_the_current_weights(mode: Any) -> None:
     workers = local_set()
     flow = policy_workers(workers).rollouts(mode=mode)
     workers.started.order(Orders(weights(4)))
@@ -124,7 +124,7 @@ def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_mom
     assert workers.indices == (0,)
 
 
-def test_another_view_of_a_local_worker_that_has_started_asks_it_in_rounds_too() -> None:
+def test_a_second_dataflow_over_a_started_local_worker_continues_its_fragments() -> None:
     workers = local_set()
     assert rows_of_flow(policy_workers(workers).rollouts(), 1) == [[0, -1]]
     assert rows_of_flow(policy_workers(workers).rollouts(), 1) == [[1, -1]]
@@ -151,7 +151,7 @@ def test_episodes_and_filter_statistics_are_taken_once() -> None:
     assert workers.counts.take_filter_deltas("default") == {}
 
 
-def test_the_state_brings_back_the_worker_and_what_was_counted() -> None:
+def test_the_state_restores_the_worker_and_its_counters() -> None:
     workers, again = local_set(), local_set()
     flow, restored = policy_workers(workers).rollouts(CountItems()), policy_workers(again).rollouts(CountItems())
     flow.take(3)

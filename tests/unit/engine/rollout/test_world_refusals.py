@@ -75,7 +75,7 @@ class Wrong(World):
 @pytest.mark.parametrize("length", [7, 17, 40])
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize(("agent", "step"), [("a_0", 2), ("a_0", 4), ("a_1", 4), ("a_1", 8), ("a_2", 8)])
-def test_an_observation_that_is_no_number_is_named_with_agent_episode_and_step(
+def test_a_nan_observation_is_reported_with_agent_episode_and_step(
     clock: str, agent: str, step: int, length: int
 ) -> None:
     wrong = {"clock": clock, "wrong": "observation", "agent": agent, "step": step, "seed": SEEDS.seed(1, 1)}
@@ -86,7 +86,7 @@ def test_an_observation_that_is_no_number_is_named_with_agent_episode_and_step(
 
 @pytest.mark.parametrize("length", [7, 17, 40])
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_a_reward_that_is_no_number_is_named_with_agent_episode_and_step(clock: str, length: int) -> None:
+def test_a_nan_reward_is_reported_with_agent_episode_and_step(clock: str, length: int) -> None:
     wrong = {"clock": clock, "wrong": "reward", "agent": "b_1", "step": 7, "seed": SEEDS.seed(1, 1)}
     told = rf"worker 0, world 1, episode 1 with seed {wrong['seed']}, step 7, agent 'b_1'.*finite number, not nan"
     with pytest.raises(EnvError, match=told):
@@ -95,7 +95,7 @@ def test_a_reward_that_is_no_number_is_named_with_agent_episode_and_step(clock: 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize(("agent", "step"), [("a_0", 2), ("a_2", 8)])
-def test_an_observation_of_an_evaluation_that_is_no_number_is_named_with_its_place(
+def test_a_nan_observation_in_an_evaluation_is_reported_with_agent_episode_and_step(
     clock: str, agent: str, step: int
 ) -> None:
     _, seeds = parallel_episodes(3, seed=5)
@@ -107,7 +107,7 @@ def test_an_observation_of_an_evaluation_that_is_no_number_is_named_with_its_pla
         training.evaluate(3, seed=5)
 
 
-def test_a_world_that_exits_is_an_error_of_the_world() -> None:
+def test_a_world_that_calls_exit_raises_an_env_error() -> None:
     wrong = {"clock": "parallel", "wrong": "exit", "agent": "a_0", "step": 3, "seed": SEEDS.seed(1, 1)}
     told = rf"raised an exception in step\(\) \(worker 0, world 1, episode 1 with seed {wrong['seed']}, step 3\)"
     with pytest.raises(EnvError, match=told):
@@ -142,7 +142,7 @@ class WrongArrays(CartPoleArrays):
         ("exit", rf"world 1, episode 0 with seed {SEEDS.seed(1, 0)}, step 3\)"),
     ],
 )
-def test_what_a_world_of_arrays_does_wrong_is_told_with_its_place(wrong: str, said: str) -> None:
+def test_faults_of_an_array_world_are_reported_with_world_episode_and_step(wrong: str, said: str) -> None:
     with pytest.raises(EnvError, match=said):
         train({"wrong": wrong}, "WrongArrays")
 

@@ -142,11 +142,11 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("data", "message"), MISTAKES, ids=[message[:40] for _, message in MISTAKES])
-def test_a_mistake_is_told_in_one_line_of_our_words(data: Any, message: str) -> None:
+def test_a_mistake_is_reported_in_one_line_in_rlruns_own_words(data: Any, message: str) -> None:
     assert problems(Settings, data) == [message]
 
 
-def test_all_mistakes_are_told_at_once_with_the_path_before_them() -> None:
+def test_all_mistakes_are_reported_at_once_each_with_its_path() -> None:
     found = problems(Settings, {"lr": "x", "gamma": 2, "nett": {}, "net": {"hiddens": ["a"]}}, path="mine.config")
     assert [line.split(":")[0] for line in found] == [
         "mine.config.nett",
@@ -156,11 +156,11 @@ def test_all_mistakes_are_told_at_once_with_the_path_before_them() -> None:
     ]
 
 
-def test_a_missing_field_is_told_at_its_own_path() -> None:
+def test_a_missing_field_is_reported_at_its_own_path() -> None:
     assert problems(Named, {}) == ["id: is missing"]
 
 
-def test_a_rule_across_fields_is_told_in_its_own_words(wording) -> None:
+def test_a_violated_rule_across_fields_is_reported_with_its_message(wording) -> None:
     assert problems(Batches, {"minibatch": 60}, path="config") == wording("60", "64")
 
 
@@ -183,7 +183,7 @@ def test_free_form_values_are_left_as_they_are() -> None:
     assert Settings.parse({"kwargs": kwargs}).kwargs == kwargs
 
 
-def test_a_bare_text_may_stand_for_a_mapping() -> None:
+def test_a_plain_string_can_replace_a_mapping() -> None:
     assert World.parse({"env": "Pendulum-v1"}).env == Named(id="Pendulum-v1")
 
 
@@ -217,7 +217,7 @@ class Plain(ConfigModel):
     """A text that YAML 1.1 would misread."""
 
 
-def test_commented_yaml_reads_like_this(wording) -> None:
+def test_commented_yaml_of_a_small_config_matches_the_expected_text(wording) -> None:
     assert commented_yaml(Plain) == wording("relu", "tanh", "64")
 
 
@@ -225,7 +225,7 @@ def test_commented_yaml_parses_back_to_the_defaults() -> None:
     assert Settings.parse(yaml.safe_load(commented_yaml(Settings))) == Settings()
 
 
-def test_a_required_field_stands_in_commented_yaml_as_a_comment() -> None:
+def test_a_required_field_is_commented_out_in_commented_yaml() -> None:
     assert "# id:" in commented_yaml(Named).splitlines()
 
 
@@ -240,7 +240,7 @@ class Third(Other):
     pass
 
 
-def test_defaults_change_values_and_keep_what_the_fields_mean() -> None:
+def test_new_defaults_change_values_but_not_types_or_descriptions_of_fields() -> None:
     assert (Other().lr, Other().gamma, Other().env_steps) == (((0, 1.0), (100, 0.0)), 1.0, 1000)
     assert (Settings().lr, Settings().net.activation) == (3e-4, "tanh")
     assert list(Other.model_fields) == [*Settings.model_fields, "extra"]
@@ -248,7 +248,7 @@ def test_defaults_change_values_and_keep_what_the_fields_mean() -> None:
     assert Other.parse({"lr": 0.5}).lr == 0.5
 
 
-def test_a_default_of_a_section_changes_what_it_names() -> None:
+def test_a_new_default_for_a_section_changes_only_the_keys_it_names() -> None:
     assert (Other().net, Third().net) == (Net(activation="relu"), Net(activation="relu", hiddens=(8,)))
     assert Third().gamma == 1.0
 
@@ -261,7 +261,7 @@ def test_a_default_of_a_section_changes_what_it_names() -> None:
         ({"net": {"hidens": [1]}}, r"Wrong\.net\.hidens: unknown key 'hidens'; did you mean 'hiddens'\?"),
     ],
 )
-def test_a_default_is_checked_like_a_value_where_the_class_is_made(values: dict[str, Any], message: str) -> None:
+def test_a_new_default_is_validated_when_the_class_is_created(values: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
 
         @defaults(**values)
@@ -277,13 +277,13 @@ def test_rules_across_fields_hold_for_defaults_too(wording) -> None:
             pass
 
 
-def test_a_mapping_for_a_section_says_what_differs_from_its_default() -> None:
+def test_a_mapping_for_a_section_is_merged_over_the_sections_default() -> None:
     assert Other.parse({"net": {"hiddens": [7]}}).net == Net(hiddens=(7,), activation="relu")
     assert Other(net={"activation": "tanh"}).net == Net(activation="tanh")
     assert Other().replace(net={"hiddens": [7]}).net == Net(hiddens=(7,), activation="relu")
 
 
-def test_a_copy_with_a_mapping_for_a_section_changes_what_it_names_of_the_present_one() -> None:
+def test_replace_merges_a_mapping_for_a_section_over_its_current_value() -> None:
     changed = Other(net={"hiddens": [7], "activation": "tanh"}, gamma=0.5).replace(net={"hiddens": [9]}, clip=2.0)
     assert changed == Other(net=Net(hiddens=(9,), activation="tanh"), gamma=0.5, clip=2.0)
 
@@ -292,7 +292,7 @@ def test_a_config_for_a_section_is_the_whole_section() -> None:
     assert Other(net=Net(hiddens=(7,))).net == Net(hiddens=(7,), activation="tanh")
 
 
-def test_mistakes_in_a_section_are_told_where_they_are_whatever_its_default_says() -> None:
+def test_mistakes_in_a_section_with_its_own_default_are_reported_at_their_paths() -> None:
     assert problems(Other, {"net": {"hiddens": 64, "width": 1}, "gamma": 3}) == [
         "gamma: must be a number >= 0 and <= 1, not 3",
         "net.width: unknown key 'width'; must be one of: activation, hiddens",
@@ -312,7 +312,7 @@ class Deeper(ConfigModel):
     """A section with a section."""
 
 
-def test_sections_in_sections_say_what_differs_as_well() -> None:
+def test_nested_sections_are_merged_over_their_defaults_too() -> None:
     assert Deeper.parse({"outer": {"inner": {"activation": "relu"}}}).outer == Deep(
         inner=Net(hiddens=(3,), activation="relu"), width=2
     )
@@ -331,7 +331,7 @@ class EndlessToo(Endless):
 
 
 @pytest.mark.parametrize("model", [Endless, EndlessToo])
-def test_a_fixed_setting_is_read_and_neither_set_nor_shown(model: type[Endless], wording) -> None:
+def test_a_fixed_setting_can_be_read_but_not_set_and_is_not_shown(model: type[Endless], wording) -> None:
     settings = model()
     assert (settings.env_steps, settings.normalize) == (7, True)
     assert not {"env_steps", "normalize"} & {*model.model_fields, *settings.to_data()}
@@ -341,7 +341,7 @@ def test_a_fixed_setting_is_read_and_neither_set_nor_shown(model: type[Endless],
     assert Settings().env_steps == 1000
 
 
-def test_what_two_bases_have_fixed_is_fixed() -> None:
+def test_settings_fixed_by_two_base_classes_are_all_fixed() -> None:
     @fixed("(1 for each entity that exists, else 0), not", clip=None)
     class Unclipped(Settings):
         pass
@@ -354,7 +354,7 @@ def test_what_two_bases_have_fixed_is_fixed() -> None:
     assert set(Settings.model_fields) - set(Both.model_fields) == set(Both.refused)
 
 
-def test_only_what_there_is_can_be_fixed(wording) -> None:
+def test_fixing_an_unknown_setting_is_refused(wording) -> None:
     with wording.raised(SpecError, "Wrong.steps"):
 
         @fixed("why", steps=1)
@@ -386,7 +386,7 @@ class Bounded(Shallow):
 
 
 @pytest.mark.parametrize("model", [Shallow, ShallowToo])
-def test_a_fixed_key_of_a_section_leaves_the_others_to_the_user(model: type[Shallow], wording) -> None:
+def test_fixing_one_key_of_a_section_leaves_its_other_keys_configurable(model: type[Shallow], wording) -> None:
     settings = model.parse({"net": {"activation": "relu"}})
     assert (settings.net.hiddens, settings.net.activation) == ((3,), "relu")
     assert settings.to_data()["net"] == {"activation": "relu"}

@@ -37,27 +37,27 @@ def test_a_malformed_path_is_refused(path: str, wording) -> None:
         load_object(path, "wrapper")
 
 
-def test_a_wrong_name_gets_the_nearest(lab: Path, wording) -> None:
+def test_an_unknown_name_in_a_module_suggests_the_closest_one(lab: Path, wording) -> None:
     (lab / "lab_names.py").write_text("class Walker: pass\n")
     with pytest.raises(UsageError) as caught:
         load_object("lab_names:Wolker", "env factory")
     assert str(caught.value) == wording("lab_names:Wolker", "Walker")
 
 
-def test_a_wrong_module_gets_the_nearest(lab: Path, wording) -> None:
+def test_an_unknown_module_suggests_the_closest_one(lab: Path, wording) -> None:
     (lab / "lab_module_of_mine.py").write_text("")
     with pytest.raises(UsageError) as caught:
         load_object("lab_modul_of_mine:X", "algorithm")
     assert str(caught.value) == wording("lab_modul_of_mine", "lab_module_of_mine")
 
 
-def test_a_wrong_module_gets_no_name_of_the_standard_library(lab: Path, wording) -> None:
+def test_an_unknown_module_never_suggests_a_standard_library_module(lab: Path, wording) -> None:
     with pytest.raises(UsageError) as caught:
         load_object("quokka:X", "algorithm")
     assert str(caught.value) == wording("quokka.py")
 
 
-def test_a_wrong_module_in_a_package_gets_the_nearest(lab: Path, wording) -> None:
+def test_an_unknown_module_in_a_package_suggests_the_closest_one(lab: Path, wording) -> None:
     (lab / "lab_package").mkdir()
     (lab / "lab_package" / "__init__.py").write_text("")
     (lab / "lab_package" / "walking.py").write_text("")
@@ -67,7 +67,7 @@ def test_a_wrong_module_in_a_package_gets_the_nearest(lab: Path, wording) -> Non
         load_object("lab_package.walking.far:X")
 
 
-def test_what_a_module_raises_is_told_with_its_own_traceback_only(lab: Path, wording) -> None:
+def test_an_exception_while_importing_a_module_shows_only_the_users_traceback(lab: Path, wording) -> None:
     (lab / "lab_licence.py").write_text("raise RuntimeError('no licence')\n")
     (lab / "lab_raises.py").write_text("import lab_licence\n")  # Python draws no carets below an import
     with pytest.raises(UserCodeError) as caught:
@@ -97,19 +97,19 @@ def test_an_algorithm_can_be_an_import_path(lab: Path, wording) -> None:
         algorithm_class("lab_algorithm:instance")
 
 
-def test_an_unknown_algorithm_gets_the_nearest(wording) -> None:
+def test_an_unknown_algorithm_suggests_the_closest_name(wording) -> None:
     with wording.raised(UsageError, "poo", "ppo"):
         algorithm_class("poo")
     assert algorithm_names()[: len(BUILT_IN)] == list(BUILT_IN)
 
 
-def test_what_others_count_as_an_algorithm_leads_to_the_settings_that_make_it_here() -> None:
+def test_a_method_that_is_a_variant_here_is_answered_with_the_spec_that_configures_it() -> None:
     message = "unknown algorithm 'QR-DQN': use 'dqn' with the settings of configs/cartpole/dqn_quantile.yaml"
     with pytest.raises(UsageError, match=re.escape(message)):
         algorithm_class("QR-DQN")
 
 
-def test_what_is_said_of_algorithms_of_others_is_true() -> None:
+def test_advice_for_algorithms_of_other_libraries_names_existing_algorithms_and_settings() -> None:
     configs = Path(rlrun.__file__).parent.parent
     for name, other in table()["algorithms"].items():
         assert name not in {known.replace("_", "") for known in algorithm_names()}
@@ -133,7 +133,7 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
         ("rnd", "use 'ppo' with config: {curiosity: {kind: rnd}}"),
     ],
 )
-def test_an_algorithm_that_is_not_here_gets_a_way(name: str, told: str) -> None:
+def test_a_known_but_missing_algorithm_is_answered_with_an_alternative(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"unknown algorithm '{name}'") + "[:;] " + re.escape(told)):
         algorithm_class(name)
 
@@ -151,7 +151,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", " ".join(ANSWERS.values()).split())
-def test_a_known_method_that_is_not_here_is_answered_by_knowledge_and_not_by_spelling(name: str) -> None:
+def test_a_known_but_missing_method_gets_specific_advice_instead_of_a_similar_name(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         algorithm_class(name)
     answer = str(raised.value).partition(f"'{name}': ")[2]
@@ -172,20 +172,20 @@ def test_a_known_method_that_is_not_here_is_answered_by_knowledge_and_not_by_spe
         ("double-sac", "sac"),
     ],
 )
-def test_one_typing_error_or_a_word_too_many_is_mended(typed: str, meant: str) -> None:
+def test_one_typo_or_an_extra_word_is_corrected_in_the_suggestion(typed: str, meant: str) -> None:
     with pytest.raises(UsageError) as raised:
         algorithm_class(typed)
     assert re.findall("'(.*?)'", str(raised.value)) == [typed, meant]
 
 
 @pytest.mark.parametrize("typed", ["qwertz", "zpo2", "trddpo", "dreams", "sacred"])
-def test_a_name_that_resembles_one_by_more_than_a_typing_error_leads_to_the_list(typed: str) -> None:
+def test_a_name_with_more_than_one_typo_is_answered_with_the_command_that_lists_all(typed: str) -> None:
     with pytest.raises(UsageError) as raised:
         algorithm_class(typed)
     assert re.findall("['`](.*?)['`]", str(raised.value)) == [typed, "rlrun algorithms"]
 
 
-def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> None:
+def test_import_paths_do_not_count_as_installed_algorithms() -> None:
     assert is_installed_algorithm("ppo")
     for path in (
         "os:system",

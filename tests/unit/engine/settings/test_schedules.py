@@ -40,7 +40,7 @@ def test_a_cosine_schedule_follows_half_a_cosine_between_its_points_and_is_const
     )
 
 
-def test_the_learning_rates_of_flashsac_count_updates_and_the_actors_falls_half_as_fast() -> None:
+def test_flashsac_learning_rates_follow_update_counts_and_the_actors_decays_half_as_fast() -> None:
     """The authors' schedules count each network's own updates, up to 1,000,000; the actor has half as many updates."""
 
     def rate(updates: int) -> float:
@@ -65,7 +65,7 @@ def test_the_learning_rates_of_flashsac_count_updates_and_the_actors_falls_half_
         "fast",
     ],
 )
-def test_a_schedule_that_is_none_is_refused_with_what_it_lacks(lr: Any, wording: Wording) -> None:
+def test_an_invalid_schedule_is_refused_with_the_reason(lr: Any, wording: Wording) -> None:
     with pytest.raises(SpecError) as raised:
         PPO(lr=lr)
     assert str(raised.value) == wording()

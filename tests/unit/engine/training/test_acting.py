@@ -13,7 +13,7 @@ CONFIG = {"model": {"hiddens": [8], "views": {"prev_actions": 1, "prev_rewards":
 
 
 @pytest.mark.parametrize("core", [None, "lstm"])
-def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
+def test_interleaved_episodes_with_memories_kept_by_the_caller_match_separate_ones(core):
     draws = np.random.default_rng(0)
     shown, rewards = draws.normal(size=(2, 6, 4)).astype(np.float32), draws.normal(size=(2, 6))
     with rlrun.Training("CartPole-v1", rlrun.PPO(model={**CONFIG["model"], "core": core}), seed=1) as training:
@@ -41,7 +41,7 @@ def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
                     np.testing.assert_array_equal(*states)
 
 
-def test_another_action_than_the_one_that_was_returned_can_be_told():
+def test_a_policy_can_be_told_that_a_different_action_was_taken():
     with rlrun.Training("CartPole-v1", rlrun.PPO(**CONFIG), seed=1) as training:
         first = np.zeros(4, np.float32)
         action, memory = training.acting.policy().act_with_memory(None, first)
@@ -96,7 +96,7 @@ def rooms():
         yield training
 
 
-def test_an_actor_may_be_shown_what_only_critics_see_but_nothing_unknown():
+def test_an_actor_accepts_observations_for_its_critic_but_no_unknown_ones():
     model = {"hiddens": [8], "actor_sees": ["rooms"]}
     with rlrun.Training(Rooms, rlrun.PPO(model=model)) as training:
         assert training.act(SEEN) == training.act({"rooms": SEEN["rooms"]})

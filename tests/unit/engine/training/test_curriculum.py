@@ -38,7 +38,7 @@ CONFIG = {
 
 # An episode pays the goal at each of 3 steps. In the world, it pays two agents, one of whom leaves after 2 steps.
 @pytest.mark.parametrize(("env", "payments"), [(ENV, 3), (WORLD, 5)])
-def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(
+def test_episodes_follow_the_curriculum_and_a_restored_training_continues_exactly(
     env: dict[str, str], payments: int, tmp_path: Path
 ) -> None:
     with rlrun.Training(env, rlrun.PPO(**CONFIG), seed=1) as training:
@@ -52,7 +52,7 @@ def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bi
         assert [numbers(training.step()) for _ in range(6)] == expected
 
 
-def test_what_is_no_curriculum_is_refused(wording) -> None:
+def test_unsupported_and_invalid_curricula_are_refused(wording) -> None:
     game = {"world": "rlrun.toys:TicTacToe", "curriculum": f"{HERE}:goes_up"}
     with (
         wording.raised(UsageError),

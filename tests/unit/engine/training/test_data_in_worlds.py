@@ -50,7 +50,7 @@ def policies(left: Any, right: Any, **sampling: Any) -> Policies:
     return Policies({"left": left, "right": right}, WorldSamplingSettings.parse(sampling), mapping=BOTH)
 
 
-def test_each_policy_learns_from_its_own_sets_and_none_is_ahead_after_an_iteration(
+def test_each_policy_learns_from_its_own_data_sets_with_equal_sgd_steps_per_iteration(
     sets: tuple[str, str], tmp_path: Path, wording
 ) -> None:
     learn = policies(BC(input=sets[0], lr=0.05, **SMALL), MARWIL(input=sets[1], lr=0.05, **SMALL))
@@ -73,7 +73,7 @@ def test_each_policy_learns_from_its_own_sets_and_none_is_ahead_after_an_iterati
             np.testing.assert_array_equal(trainee.learner.flat(), parameters)
 
 
-def test_one_of_them_may_learn_while_the_other_does_not(sets: tuple[str, str]) -> None:
+def test_one_policy_can_learn_from_data_while_the_other_is_frozen(sets: tuple[str, str]) -> None:
     left, right = (BC(input=name, **SMALL) for name in sets)
     learn = Policies({"left": left, "right": right}, WorldSamplingSettings(), mapping=BOTH, train=("right",))
     with Training(WORLD, learn) as training:
@@ -88,7 +88,7 @@ def test_one_policy_learns_for_all_agents_of_a_world(sets: tuple[str, str]) -> N
     assert (result["sgd_steps"], result["env_steps"]) == (20, 0)
 
 
-def test_a_policy_has_data_next_to_the_world_while_another_learns_from_the_world_alone(
+def test_one_policy_can_mix_data_with_experience_while_another_uses_experience_only(
     sets: tuple[str, str], tmp_path: Path
 ) -> None:
     cql = CQL(input=[{"path": sets[0], "share": 0.5}], learning_starts=20, **SMALL)
@@ -122,7 +122,7 @@ def test_a_policy_has_data_next_to_the_world_while_another_learns_from_the_world
         (BC(input="right"), {}, "give all the same sgd_steps_per_iteration"),
     ],
 )
-def test_what_cannot_be_in_one_run_is_refused(
+def test_combinations_of_offline_policies_that_cannot_share_a_run_are_refused(
     sets: tuple[str, str], right: Any, sampling: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -134,7 +134,7 @@ def spec(left: dict[str, Any], right: dict[str, Any], **more: Any) -> dict[str, 
     return {"poles": {"env": WORLD, "policies": own, "mapping": BOTH, "stop": {"sgd_steps": 100}, **more}}
 
 
-def test_the_end_of_a_policys_schedule_is_its_part_of_the_runs_sgd_steps(sets: tuple[str, str]) -> None:
+def test_a_policys_schedule_ends_at_its_share_of_the_runs_sgd_steps(sets: tuple[str, str]) -> None:
     left, right = ({"input": name, "lr": [[0, 1e-3], ["end", 0]]} for name in sets)
     (experiment,) = parse_experiments(spec(left, right))
     assert [config.lr for config in experiment.settings.values()] == [((0, 1e-3), (50, 0.0))] * 2
@@ -150,7 +150,7 @@ def test_the_end_of_a_policys_schedule_is_its_part_of_the_runs_sgd_steps(sets: t
         ({"policies": "missing"}, r"poles\.policies\.right\.config\.input: there is no data set nowhere"),
     ],
 )
-def test_specs_name_what_is_wrong_with_data_in_worlds(
+def test_spec_errors_about_data_in_worlds_name_the_mistake(
     sets: tuple[str, str], changed: dict[str, Any], message: str
 ) -> None:
     data = spec({"input": sets[0]}, {"input": "nowhere" if changed.get("policies") == "missing" else sets[1]})

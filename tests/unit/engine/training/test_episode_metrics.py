@@ -12,7 +12,7 @@ def episode(info: dict[str, float]) -> Episode:
     return Episode(1.0, 1, numbers_in(info))
 
 
-def test_of_an_info_of_two_hundred_thousand_keys_the_first_become_metrics_and_that_is_said_once(wording) -> None:
+def test_only_the_first_1000_info_keys_become_metrics_with_one_warning(wording) -> None:
     said: list[str] = []
     metrics = EpisodeMetrics(said.append)
     many = episode({f"k{i}": float(i) for i in range(200_000)})
@@ -24,7 +24,7 @@ def test_of_an_info_of_two_hundred_thousand_keys_the_first_become_metrics_and_th
     assert said == wording("k1000", "1,000")
 
 
-def test_infos_that_differ_from_episode_to_episode_share_the_bound() -> None:
+def test_the_limit_on_info_metrics_applies_across_episodes() -> None:
     said: list[str] = []
     metrics = EpisodeMetrics(said.append)
     metrics.add(episode({f"{number}/{i}": 1.0 for i in range(600)}) for number in range(3))
@@ -33,7 +33,7 @@ def test_infos_that_differ_from_episode_to_episode_share_the_bound() -> None:
     assert len(said) == 1
 
 
-def test_as_many_numbers_as_become_metrics_are_nothing_to_speak_of() -> None:
+def test_exactly_the_maximum_number_of_info_keys_causes_no_warning() -> None:
     said: list[str] = []
     metrics = EpisodeMetrics(said.append)
     metrics.add([episode({f"k{i}": 1.0 for i in range(MOST_INFO_NUMBERS)})])
@@ -41,7 +41,7 @@ def test_as_many_numbers_as_become_metrics_are_nothing_to_speak_of() -> None:
     assert said == []
 
 
-def test_numbers_that_no_metric_can_be_named_by_are_left_out_and_that_is_said_once(wording) -> None:
+def test_info_keys_that_are_invalid_metric_names_are_skipped_with_one_warning(wording) -> None:
     said: list[str] = []
     metrics = EpisodeMetrics(said.append)
     info = {"": 1.0, "a\n": 2.0, "a\rb": 3.0, "\x00": 4.0, "\ud800": 5.0, "x" * 201: 6.0, "items sold": 7.0, "é/ü": 8.0}
@@ -58,7 +58,7 @@ def test_numbers_that_no_metric_can_be_named_by_are_left_out_and_that_is_said_on
     assert restored.state() == metrics.state()
 
 
-def test_agents_have_metrics_of_their_own_only_where_they_are_few() -> None:
+def test_per_agent_metrics_are_reported_only_up_to_a_maximum_number_of_agents() -> None:
     for number, reported in ((MOST_AGENTS, MOST_AGENTS), (MOST_AGENTS + 1, 0)):
         metrics = AgentMetrics(["prey"], [f"prey_{i}" for i in range(number)])
         metrics.add("prey", [Episode(float(i), 1, {}, agent=f"prey_{i}") for i in (1, 3)])
@@ -67,7 +67,7 @@ def test_agents_have_metrics_of_their_own_only_where_they_are_few() -> None:
         assert [of_policy[f"episode_return_{kind}"] for kind in ("min", "mean", "max")] == [1.0, 2.0, 3.0]
 
 
-def test_episodes_of_agents_that_are_too_many_are_read_from_older_checkpoints_and_forgotten() -> None:
+def test_per_agent_metrics_of_too_many_agents_in_older_checkpoints_are_dropped() -> None:
     agents = [f"prey_{i}" for i in range(MOST_AGENTS + 1)]
     older = {"policies": {}, "agents": {agent: EpisodeMetrics().state() for agent in agents}}
     metrics = AgentMetrics(["prey"], agents)
@@ -75,6 +75,6 @@ def test_episodes_of_agents_that_are_too_many_are_read_from_older_checkpoints_an
     assert metrics.of_agents() == {}
 
 
-def test_a_mean_adds_returns_one_after_the_other_on_every_version_of_python() -> None:
+def test_mean_returns_use_plain_summation_on_every_python_version() -> None:
     returns = [1e16, 1.0, -1e16]  # compensated sums, as those of Python 3.12, find the 1
     assert returns_of([Episode(number, 1) for number in returns])["episode_return_mean"] == 0.0

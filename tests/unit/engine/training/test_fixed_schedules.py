@@ -59,7 +59,7 @@ def steps(algorithm: type[Algorithm[Any]], **settings: Any) -> tuple[Any, list[d
         (Steady, PPO, "entropy_coeff", 0.25, SHORT),
     ],
 )
-def test_a_schedule_that_is_fixed_acts_and_learns_as_if_it_were_set_and_is_not_reported(
+def test_a_fixed_schedule_has_the_same_effect_as_a_set_one_but_is_not_reported(
     fixing: type[Algorithm[Any]], plain: type[Algorithm[Any]], name: str, value: float, settings: dict[str, Any]
 ) -> None:
     flat, results = steps(fixing, **settings)
@@ -69,7 +69,7 @@ def test_a_schedule_that_is_fixed_acts_and_learns_as_if_it_were_set_and_is_not_r
     assert all(f"learner/{name}" not in row for row in results)
 
 
-def test_a_config_that_is_derived_from_one_that_fixes_a_schedule_knows_its_value() -> None:
+def test_a_subclass_of_a_config_with_a_fixed_schedule_inherits_its_value() -> None:
     class Derived(GreedyConfig):
         """Another config of this kind."""
 
@@ -84,7 +84,7 @@ class Lacking(SAC):
         return DDPG(DDPG.Config.parse({"model": {"hiddens": [4]}})).policy(spaces, seed)
 
 
-def test_a_policy_that_acts_by_a_setting_that_its_config_lacks_is_refused_when_it_is_made() -> None:
+def test_a_policy_that_uses_a_scheduled_setting_missing_from_its_config_is_refused() -> None:
     training = Training(EnvConfig(id="Pendulum-v1"), Lacking(Lacking.Config()))
     told = (
         "its policy, a DeterministicPolicy, uses the scheduled setting 'exploration_noise', which SACConfig lacks: "

@@ -111,7 +111,7 @@ def test_a_class_is_called_once_for_each_env_slot_and_once_for_its_spaces() -> N
 
 
 @pytest.mark.parametrize("env", [nameless(), lambda: Walk(), Walk()], ids=["class", "lambda", "instance"])
-def test_every_episode_has_a_seed_of_its_own(env: Any) -> None:
+def test_every_episode_has_a_different_seed(env: Any) -> None:
     iterations(env, 3)
     assert None not in Walk.seeds
     assert len(set(Walk.seeds)) == len(Walk.seeds) > 3
@@ -145,9 +145,7 @@ def test_a_checkpoint_holds_the_import_path_of_a_class_that_has_one(tmp_path: Pa
             assert again.description.env.id == IN_HERE
 
 
-def test_an_env_without_an_import_path_is_asked_for_at_a_restore_and_then_goes_on_exactly(
-    tmp_path: Path, wording
-) -> None:
+def test_an_env_without_an_import_path_must_be_passed_to_restore_and_continues_exactly(tmp_path: Path, wording) -> None:
     env = nameless()
     with Training(env, PPO(**SMALL)) as training:
         training.step()
@@ -160,9 +158,7 @@ def test_an_env_without_an_import_path_is_asked_for_at_a_restore_and_then_goes_o
         assert all_numbers([again.step()]) == straight_on
 
 
-def test_an_env_that_is_passed_at_a_restore_trusts_none_of_the_wrappers_of_the_checkpoint(
-    tmp_path: Path, wording
-) -> None:
+def test_passing_an_env_to_restore_does_not_trust_the_checkpoints_wrappers(tmp_path: Path, wording) -> None:
     written = {"id": Walk, "wrappers": [{"id": f"{__name__}:Harmless"}]}
     with Training(written, PPO(**SMALL)) as training:
         saved = training.save(tmp_path / "saved")
@@ -176,7 +172,7 @@ class Harmless(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # 
     """A wrapper that does nothing."""
 
 
-def test_an_evaluation_within_an_episode_of_an_instance_asks_for_another_env(wording) -> None:
+def test_evaluating_during_an_episode_of_an_env_instance_requires_another_env(wording) -> None:
     env = Walk()
     with Training(env, PPO(**SMALL)) as training:
         assert training.evaluate(episodes=3).lengths == [10, 10, 10]  # no training episode has begun
@@ -236,12 +232,12 @@ def _fails() -> Any:
         ({"id": Walk, "kwargs": {"size": object()}}, SpecError, "^env: must be plain data that checkpoints can store"),
     ],
 )
-def test_what_is_no_env_gets_one_message(env: Any, error: type[Exception], message: str) -> None:
+def test_an_invalid_env_is_refused_with_one_message(env: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Training(env, PPO())
 
 
-def test_an_algorithm_without_parentheses_is_named(wording) -> None:
+def test_an_algorithm_class_instead_of_an_instance_is_refused(wording) -> None:
     with wording.raised(UsageError):
         Training(Walk, PPO)
 
@@ -291,7 +287,7 @@ def test_an_env_of_pettingzoo_trains_without_a_file(kind: str) -> None:
             assert training.evaluate(episodes=1).lengths == [25]
 
 
-def test_a_training_says_what_it_trains_and_how_far_it_is(wording) -> None:
+def test_repr_of_a_training_shows_algorithm_env_seed_and_progress(wording) -> None:
     with Training(Walk, PPO(**SMALL, lr=1e-3), seed=3) as training:
         settings = "lr=0.001, model=ModelConfig(hiddens=(4,)), compile=False, min_env_steps_per_iteration=0, "
         own = "train_batch_size=16, num_epochs=1, minibatch_size=16"

@@ -49,7 +49,7 @@ def test_updates_in_float32_run_by_kernels_in_c_in_runs_of_any_length(model: dic
     assert [*made, chosen(1, model=model, compile=True)] == ["c"] * 4
 
 
-def test_where_a_machine_of_the_run_has_no_kernels_all_take_numpy_and_a_demand_is_refused(wording) -> None:
+def test_if_one_machine_lacks_kernels_all_use_numpy_and_compile_true_is_refused(wording) -> None:
     algorithms = [PPO(PPO.Config.parse(ONE_UPDATE_A_STEP))]
     assert common_update_executor(algorithms, 100, "on node b no C compiler was found") == "numpy"
     demanding = [PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, "compile": True}))]
@@ -57,7 +57,7 @@ def test_where_a_machine_of_the_run_has_no_kernels_all_take_numpy_and_a_demand_i
         common_update_executor(demanding, 100, "on node b no C compiler was found")
 
 
-def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
+def test_an_operation_without_a_kernel_is_reported_once_and_its_update_runs_eagerly(
     monkeypatch: pytest.MonkeyPatch,
     wording,
 ) -> None:
@@ -83,7 +83,7 @@ def test_long_runs_without_kernels_are_compiled_and_short_ones_run_eagerly() -> 
 
 
 @pytest.mark.parametrize("algorithm", [PPO, Dreamer])
-def test_on_a_gpu_updates_are_graphs_in_runs_of_any_length(algorithm: type[Algorithm[Any]]) -> None:
+def test_on_a_gpu_updates_use_cuda_graphs_in_runs_of_any_length(algorithm: type[Algorithm[Any]]) -> None:
     on_a_gpu = algorithm(num_gpus=1)
     assert chosen_update_executor(on_a_gpu, None) == continued_executor("cuda_graph") == "cuda_graph"
     assert continued_executor("cuda_graph", eager=True) == "eager"
@@ -104,21 +104,21 @@ def no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 @pytest.mark.usefixtures("no_compiler")
-def test_without_a_compiler_dense_updates_run_by_numpy_and_demanded_kernels_are_refused(wording) -> None:
+def test_without_a_compiler_updates_use_numpy_and_compile_true_is_refused(wording) -> None:
     assert chosen(1_000_000) == "numpy"
     with wording.raised(CompilerMissing):
         chosen(1_000_000, compile=True)
 
 
 @pytest.mark.usefixtures("no_compiler")
-def test_a_run_that_began_with_kernels_is_not_continued_without_them_unasked(wording) -> None:
+def test_a_run_that_began_with_kernels_continues_without_them_only_on_request(wording) -> None:
     with wording.raised(CompilerMissing):
         continued_executor("c")
     assert continued_executor("numpy") == continued_executor("c", eager=True) == "numpy"
 
 
 @pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"compile": False}])
-def test_what_has_no_kernels_stays_eager_in_short_runs(settings: dict[str, Any]) -> None:
+def test_settings_that_rule_out_kernels_run_eagerly_in_short_runs(settings: dict[str, Any]) -> None:
     assert chosen(10_000, **settings) == "eager"
 
 
@@ -132,7 +132,7 @@ def test_what_has_no_kernels_stays_eager_in_short_runs(settings: dict[str, Any])
     ],
     ids=["scheduled", "loss", "shape", "net"],
 )
-def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
+def test_seeds_and_scheduled_settings_do_not_change_the_compiled_update(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], shares: bool
 ) -> None:
     keys = []
@@ -167,7 +167,7 @@ def test_trials_that_share_an_update_are_counted_together() -> None:
             assert training.update_executor == expected
 
 
-def test_a_restored_run_computes_its_updates_as_it_began(tmp_path: Path) -> None:
+def test_a_restored_run_keeps_its_update_executor(tmp_path: Path) -> None:
     config = {
         "train_batch_size": 64,
         "min_env_steps_per_iteration": 0,

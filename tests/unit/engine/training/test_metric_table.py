@@ -147,7 +147,7 @@ RUNS_IN_A_WORLD = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
+def test_results_contain_exactly_the_declared_metrics(name: str) -> None:
     env, config = RUNS[name]
     with rlrun.Training(env, getattr(rlrun, name)(**config)) as training:
         declared = training.description.metrics()
@@ -160,7 +160,7 @@ def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
 
 @pytest.mark.regress
 @pytest.mark.parametrize("name", RUNS)
-def test_kernels_run_the_updates_of_every_algorithm_with_networks_for_vectors_and_text(name: str) -> None:
+def test_kernels_cover_the_updates_of_every_algorithm_with_vector_or_text_networks(name: str) -> None:
     env, config = RUNS[name]
     algorithm = getattr(rlrun, name)(**{key: value for key, value in config.items() if key != "compile"})
     said: list[str] = []
@@ -171,7 +171,7 @@ def test_kernels_run_the_updates_of_every_algorithm_with_networks_for_vectors_an
 
 
 @pytest.mark.parametrize("name", RUNS_FROM_DATA)
-def test_results_from_data_hold_what_is_declared_and_nothing_else(name: str, tmp_path: Path) -> None:
+def test_results_of_offline_training_contain_exactly_the_declared_metrics(name: str, tmp_path: Path) -> None:
     with SetWriter(tmp_path / "data", Box(-1, 1, (4,)), Discrete(2)) as writer:
         flags = np.zeros(9, np.bool_)
         columns = {"actions": np.arange(9) % 2, "rewards": np.ones(9), "terminateds": flags, "truncateds": flags}
@@ -188,7 +188,7 @@ WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.toys:TwoStepGame") | {"alphazero"
 
 
 @pytest.mark.parametrize("name", RUNS_IN_A_WORLD)
-def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
+def test_results_in_a_world_contain_the_declared_metrics_and_no_others(name: str) -> None:
     cls = algorithm_class(name)
     world = EnvConfig(world=WORLDS[name])
     with Training(world, cls(cls.Config.parse(RUNS_IN_A_WORLD[name]))) as training:
@@ -199,7 +199,7 @@ def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
     assert learned <= set(result)
 
 
-def test_every_built_in_algorithm_is_run_above_but_those_that_need_a_file() -> None:
+def test_metric_tests_cover_every_built_in_algorithm_except_those_that_need_a_file() -> None:
     classes = {path.rpartition(":")[2] for name, path in BUILT_IN.items() if name not in RUNS_IN_A_WORLD}
     assert classes - set(RUNS) - set(RUNS_FROM_DATA) == {"Distill", "R2D3"}
 
@@ -256,11 +256,11 @@ def test_an_algorithm_that_does_not_name_the_metrics_of_an_operator_is_refused()
         Description(ANY_ENV, Policies.alone(Unnamed())).plan()
 
 
-def test_metrics_of_shards_are_declared_where_workers_fill_them() -> None:
+def test_replay_shard_metrics_are_declared_only_with_remote_workers() -> None:
     alone, shared = (algorithm_class("apex")(num_workers=number) for number in (0, 2))
     assert set(operator_metrics(shared)) - set(operator_metrics(alone)) == {RESTARTS}
 
 
-def test_declaring_starts_nothing() -> None:
+def test_listing_declared_metrics_does_not_create_the_env() -> None:
     training = Training(EnvConfig(id="nobody:makes_this_env"), PPO(PPO.Config()))
     assert "learner/kl" in {metric.name for metric in training.description.metrics()}

@@ -43,7 +43,7 @@ def test_episodes_of_an_evaluation_are_kept_as_text_and_printed(tmp_path: Path) 
     assert [float(line.split()[0]) for line in found["shown"]] == pytest.approx(found["returns"])
 
 
-def test_an_env_without_text_and_a_world_of_many_are_refused(wording) -> None:
+def test_envs_without_text_rendering_and_worlds_with_several_agents_are_refused(wording) -> None:
     with Training("CartPole-v1", rlrun.PPO(**SMALL)) as training:
         with wording.raised(EnvironmentUnusable, "rgb_array"):
             episodes_as_text(training.acting.policy(), EnvConfig(id="CartPole-v1"), 1, 0)

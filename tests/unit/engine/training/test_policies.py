@@ -37,7 +37,7 @@ def test_policies_are_the_same_after_a_round_trip_through_plain_data() -> None:
         assert (again.trained, again.is_alone, again.title) == (policies.trained, policies.is_alone, policies.title)
 
 
-def test_settings_of_sampling_that_a_policy_was_given_in_python_outlast_a_round_trip() -> None:
+def test_a_policys_sampling_settings_from_python_survive_a_round_trip() -> None:
     own = Policies({"a": PPO(PPO.Config(rollout_fragment_length=7))}, WorldSamplingSettings())
     config = Policies.from_data(own.to_data()).algorithms["a"].config
     assert (config.rollout_fragment_length, "num_workers" in own.to_data()["policies"]["a"]["config"]) == (7, False)
@@ -50,7 +50,7 @@ def test_only_scheduled_settings_change_while_policies_learn() -> None:
     assert not both().differ_only_in_schedules(Policies.alone(both().first))
 
 
-def test_a_training_goes_on_with_other_schedules_of_each_policy() -> None:
+def test_schedules_of_each_policy_can_be_changed_during_training() -> None:
     with Training(POLES, both()) as training:
         training.step()
         assert training.reconfigure(both(lr=0.5))
@@ -58,7 +58,7 @@ def test_a_training_goes_on_with_other_schedules_of_each_policy() -> None:
         assert training.step()["policies/a/learner/lr"] == 0.5
 
 
-def test_a_checkpoint_of_two_policies_goes_on_where_it_left_off(tmp_path: Path, wording) -> None:
+def test_a_training_of_two_policies_continues_exactly_from_its_checkpoint(tmp_path: Path, wording) -> None:
     with Training(POLES, both(), seed=3) as training:
         training.step()
         training.save(tmp_path / "saved")
@@ -71,7 +71,7 @@ def test_a_checkpoint_of_two_policies_goes_on_where_it_left_off(tmp_path: Path, 
         Training.restore(tmp_path / "saved", trained_by=PPO)
 
 
-def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None:
+def test_policies_can_be_evaluated_only_in_worlds_with_the_same_observations() -> None:
     with Training(POLES, both()) as training:
         assert set(training.evaluate(1, env=POLES.replace(max_episode_steps=5)).policies) == {"a", "b"}
     game = Description(EnvConfig(world="rlrun.toys:TwoStepGame"), Policies.alone(both().first))
@@ -79,7 +79,7 @@ def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None
         game.check_fits(POLES, game.spaces())
 
 
-def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_learned_since() -> None:
+def test_adopting_weights_causes_no_warning_about_missing_weight_updates() -> None:
     told: list[str] = []
     policies = both()
     with Training(POLES, policies) as other:
@@ -95,7 +95,7 @@ def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_l
     assert told == []
 
 
-def test_policies_say_in_words_whose_agents_are_whose_and_who_plays_whom(wording) -> None:
+def test_policies_describe_which_agents_they_control_and_who_plays_whom(wording) -> None:
     assert both(train=("a",)).described() == wording("pole_0")
     assert Policies.alone(both().first).described() == []
     scripted = {"rlrun.toys:RandomLegal": 0.2}

@@ -81,7 +81,7 @@ def test_a_policy_restored_for_acting_steps_no_env_and_is_evaluated_as_before(
 
 
 @pytest.mark.parametrize("place", [{"num_gpus": 1}, {"num_learners": 2}])
-def test_what_learned_on_gpus_or_in_processes_acts_where_there_are_none(
+def test_policies_trained_on_gpus_or_remote_learners_act_without_them(
     saved: Path, tmp_path: Path, place: dict[str, int]
 ) -> None:
     content = read_checkpoint(saved)
@@ -95,13 +95,15 @@ def test_what_learned_on_gpus_or_in_processes_acts_where_there_are_none(
         assert isinstance(training.running.trainees[0].learner, LocalLearner)
 
 
-def test_commands_restore_for_acting_alone(saved: Path, counted: type[Counted], tmp_path: Path) -> None:
+def test_commands_restore_policies_without_stepping_the_training_env(
+    saved: Path, counted: type[Counted], tmp_path: Path
+) -> None:
     counted.made = counted.steps = 0
     with restored(saved, tmp_path, trust=True):
         assert counted.steps == 0
 
 
-def test_who_was_restored_for_acting_is_not_trained_on(saved: Path, tmp_path: Path, wording) -> None:
+def test_a_training_restored_for_acting_can_be_neither_trained_nor_saved(saved: Path, tmp_path: Path, wording) -> None:
     with Training.restore(saved, trust=True, for_training=False) as training:
         for go_on in (training.step, lambda: training.save(tmp_path / "again")):
             with wording.raised(UsageError, "for_training"):

@@ -50,7 +50,7 @@ def reasons(env: str, algorithm: Algorithm[Any], iterations: int = 1) -> tuple[s
     ],
     ids=lambda value: value if isinstance(value, str) else value.name(),
 )
-def test_trainings_by_c_kernels_alone_depend_on_no_processor(env: str, algorithm: Algorithm[Any]) -> None:
+def test_trainings_that_use_only_c_kernels_do_not_depend_on_the_processor(env: str, algorithm: Algorithm[Any]) -> None:
     assert reasons(env, algorithm, 30) == ("", "")
 
 
@@ -62,13 +62,17 @@ def test_trainings_by_c_kernels_alone_depend_on_no_processor(env: str, algorithm
     ],
     ids=["own algorithm", "transformer"],
 )
-def test_own_code_and_networks_in_torch_are_reasons(algorithm: Algorithm[Any], word: str) -> None:
+def test_custom_code_and_torch_networks_make_results_depend_on_the_processor(
+    algorithm: Algorithm[Any], word: str
+) -> None:
     expected, found = reasons("CartPole-v1", algorithm)
     assert word in expected
     assert found != ""
 
 
-def test_a_product_for_the_blas_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrix_products_large_enough_for_blas_make_results_depend_on_the_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for module in (steps, rounding):
         monkeypatch.setattr(module, "LARGEST_OWN_PRODUCT", 4_000)
     expected, found = reasons("CartPole-v1", PPO(**ON_POLICY, minibatch_size=32))
@@ -80,7 +84,7 @@ def test_a_product_for_the_blas_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> 
     ("change", "words"),
     [("num_workers=2", "other processes"), ("num_learners=2", "learners"), ("compile=false", "updates"), ("", "")],
 )
-def test_a_plan_ends_with_the_reason_that_settings_show(change: str, words: str) -> None:
+def test_the_plan_ends_with_the_reason_for_a_dependence_on_the_processor(change: str, words: str) -> None:
     changes = ["--set", f"config.{change}"] if change else []
     done = CliRunner().invoke(cli, ["plan", "-f", "cartpole/ppo", *changes], catch_exceptions=False)
     last = done.stdout.splitlines()[-1]
@@ -89,12 +93,12 @@ def test_a_plan_ends_with_the_reason_that_settings_show(change: str, words: str)
     assert ("depend on processor" in last) is (change != "")
 
 
-def test_what_has_not_been_computed_is_a_reason() -> None:
+def test_losses_that_have_not_run_yet_are_a_reason_for_processor_dependence() -> None:
     _, found = reasons("CartPole-v1", DQN(**{**REPLAYED, "learning_starts": 10_000}))
     assert "not all losses" in found
 
 
-def test_another_processor_is_other_rounding_only_for_those_who_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_processor_changes_rounding_only_for_runs_that_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     here = key()
     assert not has_other_rounding(here)
     assert not has_other_rounding(common_key())

@@ -72,7 +72,7 @@ def announced(algorithm: Algorithm[Any], iterations: int, env: EnvConfig = CARTP
     return told
 
 
-def test_a_dataflow_that_sends_no_weights_is_told_of_once(wording) -> None:
+def test_a_dataflow_that_sends_no_weights_causes_one_warning(wording) -> None:
     told = announced(Deaf(Deaf.Config.parse(SMALL)), 3)
     assert len(told) == 1
     assert told[0] == wording()
@@ -86,7 +86,7 @@ def test_shipped_algorithms_send_weights_in_the_iteration_in_which_they_begin_to
     assert announced(algorithm(algorithm.Config.parse({**SMALL, **start})), 2) == []
 
 
-def test_a_resumed_run_that_sends_weights_rarely_is_not_told_that_it_sends_none(tmp_path: Path) -> None:
+def test_a_resumed_run_that_rarely_sends_weights_causes_no_warning(tmp_path: Path) -> None:
     config = Apex.Config.parse({**SMALL, "learning_starts": 8, "min_env_steps_per_iteration": 40})
     told: list[str] = []
     with Training(CARTPOLE, Apex(config), announce=told.append) as training:
@@ -100,7 +100,7 @@ def test_a_resumed_run_that_sends_weights_rarely_is_not_told_that_it_sends_none(
     assert told == []
 
 
-def test_episodes_that_never_end_are_told_of_once(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_episodes_that_never_end_cause_one_warning(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 1500)
     told = announced(A2C(A2C.Config.parse(SMALL)), 3, ENDLESS)
     assert len(told) == 1
@@ -109,7 +109,7 @@ def test_episodes_that_never_end_are_told_of_once(monkeypatch: pytest.MonkeyPatc
     assert announced(A2C(A2C.Config.parse(SMALL)), 3) == []
 
 
-def test_episodes_that_never_end_are_told_of_in_an_iteration_that_waits_for_one(
+def test_an_iteration_that_waits_for_an_episode_warns_if_none_ends(
     monkeypatch: pytest.MonkeyPatch,
     wording,
 ) -> None:
@@ -146,7 +146,7 @@ class Relay(World):
         return WorldStep(observations, {agent: 1.0}, {agent: over}, {}, {}, ended=False)
 
 
-def test_agents_stand_in_for_a_world_whose_own_episodes_never_end(
+def test_returns_of_agents_are_reported_for_a_world_whose_episodes_never_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wording
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 50)
@@ -179,7 +179,7 @@ def test_agents_stand_in_for_a_world_whose_own_episodes_never_end(
     assert [restored[name] for name in names] == [results[-1][name] for name in names]
 
 
-def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_does(
+def test_a_resumed_run_whose_episodes_ended_before_causes_no_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 10)
@@ -203,7 +203,7 @@ def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_do
         ({"id": "Pendulum-v1", "wrappers": ["rlrun.toys:PendulumImages"]}, 1),
     ],
 )
-def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) -> None:
+def test_normalize_observations_warns_about_parts_that_cannot_be_normalized(env: Any, parts: int) -> None:
     told: list[str] = []
     settings = {
         **SMALL,
@@ -231,7 +231,7 @@ def test_a_statistic_of_a_loss_that_is_not_declared_is_refused_with_the_place_to
         training.step()
 
 
-def test_a_declared_metric_that_the_loss_does_not_return_is_told_of_once() -> None:
+def test_a_declared_metric_that_the_loss_does_not_return_causes_one_warning() -> None:
     config = Forgetful.Config.parse({**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0})
     assert announced(Forgetful(config), 2) == [
         "Forgetful declares the metric surprise in learner_metrics, but its loss does not return it as a statistic"

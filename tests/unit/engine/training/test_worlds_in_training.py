@@ -93,7 +93,9 @@ MEMORY = {"model": {"core": "lstm"}, "seq_len": 4}
         pytest.param(MEMORY, "parallel", marks=pytest.mark.regress),
     ],
 )
-def test_one_agent_in_a_world_is_trained_as_in_an_env_bit_for_bit(settings: dict[str, Any], clock: str) -> None:
+def test_training_in_a_single_agent_world_matches_the_single_agent_env_bit_for_bit(
+    settings: dict[str, Any], clock: str
+) -> None:
     settings = {**SMALL_PPO, "num_envs_per_worker": 2, **settings}
     world = EnvConfig(world=f"{__name__}:OnePole", kwargs={"clock": clock})
     with (
@@ -109,7 +111,7 @@ def test_one_agent_in_a_world_is_trained_as_in_an_env_bit_for_bit(settings: dict
         np.testing.assert_array_equal(single.running.trainee.learner.flat(), many.running.trainee.learner.flat())
 
 
-def test_two_equal_policies_begin_with_other_weights_and_draw_other_noise() -> None:
+def test_two_policies_with_equal_settings_have_different_weights_and_noise() -> None:
     policies = Policies({"a": small_ppo(), "b": small_ppo()}, sampling(), mapping=BOTH)
     with Training(POLES, policies, seed=1) as training:
         training.start()
@@ -146,7 +148,7 @@ def test_a_dqn_beside_a_ppo_learns_from_the_fragment_just_collected() -> None:
         assert len(collected) >= 10
 
 
-def test_several_algorithms_report_below_their_policies() -> None:
+def test_each_algorithm_reports_metrics_under_its_policy() -> None:
     policies = Policies({"a": small_ppo(), "b": small_dqn()}, sampling(min_env_steps_per_iteration=200), mapping=BOTH)
     with Training(POLES, policies, seed=1) as training:
         declared = training.description.metrics()
@@ -161,7 +163,7 @@ def test_several_algorithms_report_below_their_policies() -> None:
         )
 
 
-def test_who_is_not_trained_keeps_the_weights_that_it_began_with() -> None:
+def test_a_policy_that_is_not_trained_keeps_its_initial_weights() -> None:
     policies = Policies({"a": small_ppo(), "b": small_ppo()}, sampling(), mapping=BOTH, train=("a",))
     with Training(POLES, policies, seed=1) as training:
         running = training.start()
@@ -175,7 +177,7 @@ def test_who_is_not_trained_keeps_the_weights_that_it_began_with() -> None:
         assert moved == {"a": True, "b": False}
 
 
-def test_an_evaluation_tells_of_each_policy() -> None:
+def test_an_evaluation_reports_results_for_each_policy() -> None:
     policies = Policies({"a": small_ppo(), "b": small_dqn()}, sampling(), mapping=BOTH)
     with Training(POLES, policies, seed=1) as training:
         found = training.evaluate(11, seed=3)
@@ -228,14 +230,14 @@ def test_sac_learns_beside_ppo() -> None:
         assert training.step()["policies/b/sgd_steps"] > 0
 
 
-def test_an_env_of_one_agent_has_one_policy(wording) -> None:
+def test_several_policies_for_a_single_agent_env_are_refused(wording) -> None:
     policies = Policies({"a": small_ppo(), "b": small_ppo()}, sampling())
     with wording.raised(UsageError):
         Training(EnvConfig(id="CartPole-v1"), policies).description.plan()
 
 
 @pytest.mark.parametrize("wrong", [{"train": ("huntres",)}, {"slots": {"huntres": 3}}])
-def test_what_is_said_of_a_policy_that_there_is_not_is_refused(wrong: dict[str, Any], wording) -> None:
+def test_settings_for_an_unknown_policy_are_refused(wrong: dict[str, Any], wording) -> None:
     with wording.raised(UsageError, "huntres", "hunters"):
         Policies({"hunters": small_ppo()}, sampling(), **wrong)
 
@@ -263,7 +265,7 @@ class Crowd(World):
         return WorldStep({agent: self.seen() for agent in actions}, rewards, {}, dict.fromkeys(actions, last), {}, last)
 
 
-def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
+def test_minibatches_contain_no_rows_of_unowned_slots() -> None:
     world = EnvConfig(world=f"{__name__}:Crowd")
     algorithm = small_ppo(
         train_batch_size=12 * 2 * 20, min_env_steps_per_iteration=0, num_envs_per_worker=2, num_epochs=1
@@ -277,7 +279,7 @@ def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_a_world_of_the_newborn_and_the_dead_goes_on_bit_for_bit(clock: str, tmp_path: Path) -> None:
+def test_training_with_births_and_deaths_continues_bit_for_bit_from_a_checkpoint(clock: str, tmp_path: Path) -> None:
     kwargs = {"size": 8, "foragers": 4, "max_foragers": 6, "hunters": 1, "max_hunters": 2, "max_steps": 30}
     world = EnvConfig.parse({"world": "rlrun.toys:Foraging", "kwargs": kwargs, "clock": clock})
     lstm = small_ppo(normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
@@ -298,7 +300,7 @@ def test_a_world_of_the_newborn_and_the_dead_goes_on_bit_for_bit(clock: str, tmp
     assert [[row[name] for name in timeless] for row in found] == [[row[name] for name in timeless] for row in expected]
 
 
-def test_who_takes_over_what_was_learned_takes_it_over_of_all_policies() -> None:
+def test_adopting_a_checkpoint_takes_over_the_weights_of_all_policies() -> None:
     policies = Policies({"a": small_ppo(), "b": small_dqn()}, sampling(min_env_steps_per_iteration=100), mapping=BOTH)
     with Training(POLES, policies, seed=1) as better, Training(POLES, policies, seed=2) as worse:
         better.step()
@@ -309,7 +311,7 @@ def test_who_takes_over_what_was_learned_takes_it_over_of_all_policies() -> None
             assert mine.learner.sgd_steps == other.learner.sgd_steps > 0
 
 
-def test_a_policy_that_is_added_at_a_resume_begins_anew_beside_those_that_go_on(tmp_path: Path, wording) -> None:
+def test_a_policy_added_on_resume_starts_fresh_while_the_others_continue(tmp_path: Path, wording) -> None:
     poles = POLES.replace(kwargs={"num_agents": 3})
     shared = sampling(min_env_steps_per_iteration=100)
     with Training(poles, Policies({"a": small_ppo()}, shared, mapping={"*": "a"}), seed=1) as training:

@@ -51,7 +51,7 @@ def serving(**listening: Any) -> Any:
         yield server
 
 
-def test_a_server_answers_json_on_a_free_port_and_stops_with_its_thread_and_without_a_word(caplog, capfd):
+def test_a_server_answers_json_on_a_free_port_and_stops_its_thread_without_output(caplog, capfd):
     with caplog.at_level(logging.DEBUG), serving() as server:
         assert server.url == f"http://127.0.0.1:{server.port}"
         assert ask(server, "/echo", '{"a": [1, 2.5]}') == (200, {"a": [1, 2.5]})
@@ -68,7 +68,7 @@ def test_a_server_that_never_started_frees_its_port():
     WebServer(guarded_app([], Listening()), Listening(port=server.port)).stop()
 
 
-def test_a_body_that_is_no_json_object_is_refused_by_a_message():
+def test_a_body_that_is_not_a_json_object_is_refused_with_a_message():
     wrong = {
         '{"a": NaN}': "the request body is not JSON: it contains NaN",
         "[1]": "the request body is not a JSON object",
@@ -84,13 +84,13 @@ def test_a_body_that_is_no_json_object_is_refused_by_a_message():
             assert answer["message"].startswith(message)
 
 
-def test_the_parts_of_an_answer_do_not_wait_for_acknowledgements():
+def test_tcp_nodelay_is_set_on_the_server_socket():
     server = WebServer(guarded_app([], Listening()), Listening())
     assert server._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     server.stop()
 
 
-def test_errors_of_all_kinds_are_json_and_those_of_the_server_log_their_traceback(caplog):
+def test_all_errors_are_json_and_internal_errors_log_a_traceback(caplog):
     with serving() as server:
         assert ask(server, "/nowhere") == (404, {"error": "not_found", "message": "Not Found"})
         assert ask(server, "/echo") == (405, {"error": "method_not_allowed", "message": "Method Not Allowed"})
@@ -127,7 +127,7 @@ def test_requests_without_the_token_are_refused_except_at_open_paths():
         assert ask(server, "/health") == (200, {"status": "ok"})
 
 
-def test_without_a_token_pages_of_other_sites_cannot_ask_through_the_users_browser(wording):
+def test_without_a_token_requests_from_other_web_origins_are_refused(wording):
     with serving() as server:
         own = f"localhost:{server.port}"
         assert ask(server, "/echo", "{}", Host=own, Origin=f"http://{own}") == (200, {})
@@ -155,7 +155,7 @@ def test_an_address_that_asks_too_often_is_refused_and_others_are_not():
         assert ask(server, "/health")[0] == 429
 
 
-def test_the_rates_of_a_thousand_addresses_are_kept_and_no_more():
+def test_request_rates_are_kept_for_at_most_a_thousand_addresses():
     rates = Rates(1.0)
     for address in range(2_000):
         assert rates.take(str(address), 0.0)
@@ -192,7 +192,7 @@ def test_clients_with_the_token_are_answered_while_silent_connections_stay_open(
         assert 1 <= sum(map(is_open, attack)) <= 80
 
 
-def test_admitted_clients_leave_a_place_to_the_health_check(wording):
+def test_one_connection_is_reserved_for_the_health_check(wording):
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     with serving(token=TOKEN, most_connections=4) as server, ExitStack() as opened:
         for _ in range(3):
@@ -240,7 +240,7 @@ def test_a_connection_with_a_complete_header_has_no_time_limit_and_gives_way_onl
     assert asyncio.run(alive()) == [[True, False, True, True], [True, False, True, True]]
 
 
-def test_anonymous_connections_have_half_of_the_places_and_the_last_one_that_admitted_ones_leave():
+def test_anonymous_connections_get_half_of_the_slots_and_the_reserved_last_one():
     async def alive() -> tuple[list[bool], list[bool]]:
         connections = Connections(most=4, header_s=600.0)
         with ExitStack() as opened:
@@ -263,7 +263,7 @@ def test_anonymous_connections_have_half_of_the_places_and_the_last_one_that_adm
     assert asyncio.run(alive()) == ([False, True, True], [False, True, True, True, False, True])
 
 
-def test_silent_connections_keep_nobody_out_of_a_server_with_a_certificate(tmp_path, caplog):
+def test_silent_connections_do_not_block_clients_of_a_tls_server(tmp_path, caplog):
     made = self_made(tmp_path)
     trusting = ssl.create_default_context(cafile=made["cert"])
     with serving(most_connections=8, header_s=600.0, **made) as server, ExitStack() as opened:
@@ -303,7 +303,7 @@ def test_a_token_comes_from_a_file_or_from_the_environment(tmp_path, monkeypatch
         read_token(tmp_path / "none")
 
 
-def test_taken_ports_and_unusable_certificates_are_told(tmp_path, wording):
+def test_ports_in_use_and_unusable_certificates_are_refused(tmp_path, wording):
     with serving() as server, wording.raised(UsageError, port=server.port):
         WebServer(guarded_app([], Listening()), Listening(port=server.port))
     (tmp_path / "cert.pem").write_text("no certificate")

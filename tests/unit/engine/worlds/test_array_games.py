@@ -21,7 +21,7 @@ def random_actions(legal: np.ndarray, generator: np.random.Generator) -> np.ndar
 
 
 @pytest.mark.parametrize("world", GAMES)
-def test_a_game_as_arrays_is_the_world_move_by_move(world: type[World]) -> None:
+def test_an_array_game_matches_its_world_move_by_move(world: type[World]) -> None:
     generator, worlds = np.random.default_rng(0), [world() for _ in range(20)]
     game = worlds[0].array_game()
     assert game is not None
@@ -47,7 +47,7 @@ def test_a_game_as_arrays_is_the_world_move_by_move(world: type[World]) -> None:
 
 
 @pytest.mark.parametrize("game", ALL_GAMES, ids=NAMES)
-def test_positions_follow_from_what_is_seen(game: ArrayGame) -> None:
+def test_positions_can_be_reconstructed_from_observations(game: ArrayGame) -> None:
     generator, states = np.random.default_rng(1), game.first(50)
     while len(states):
         again = game.positions(game.observe(states))
@@ -62,7 +62,7 @@ def test_positions_follow_from_what_is_seen(game: ArrayGame) -> None:
         states = states[~game.results(states)[0]]
 
 
-def test_who_is_shown_its_own_connection_in_hex_has_won() -> None:
+def test_a_hex_position_that_shows_the_players_own_connection_is_a_win() -> None:
     board = np.zeros((1, 3, 3, 2), np.float32)
     board[0, :, 1, 0] = 1
     board[0, :2, 0, 1] = 1
@@ -71,7 +71,7 @@ def test_who_is_shown_its_own_connection_in_hex_has_won() -> None:
 
 
 @pytest.mark.parametrize("game", ALL_GAMES, ids=NAMES)
-def test_playing_leaves_the_positions_before_as_they_were(game: ArrayGame) -> None:
+def test_play_does_not_modify_the_given_positions(game: ArrayGame) -> None:
     states = game.first(4)
     before = states.copy()
     game.play(states, np.arange(4))
@@ -79,7 +79,7 @@ def test_playing_leaves_the_positions_before_as_they_were(game: ArrayGame) -> No
 
 
 @pytest.mark.parametrize("game", ALL_GAMES, ids=NAMES)
-def test_a_symmetry_of_a_position_is_one_that_moved_actions_lead_to(game: ArrayGame) -> None:
+def test_transformed_actions_lead_to_the_transformed_position(game: ArrayGame) -> None:
     generator, symmetries = np.random.default_rng(2), game.symmetries
     states = game.first(len(symmetries))
     moved = game.first(len(symmetries))
@@ -114,7 +114,7 @@ def flood(board: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("size", [2, 5])
-def test_who_wins_at_hex_is_who_is_connected(size: int) -> None:
+def test_the_hex_winner_is_the_player_whose_stones_connect(size: int) -> None:
     game, generator = HexArrays(size), np.random.default_rng(3)
     states = game.first(40)
     while len(states):

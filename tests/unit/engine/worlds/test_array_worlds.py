@@ -37,7 +37,7 @@ def copied(rows: WorldRows) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("reborn", [False, True])
-def test_the_slots_show_what_worlds_of_dicts_show_under_the_seeds_of_the_ledger(reborn: bool) -> None:
+def test_array_worlds_match_dict_worlds_reset_with_the_same_episode_seeds(reborn: bool) -> None:
     vector, generator = make(reborn=reborn), np.random.default_rng(0)
     dicts = [CartPoles(K, reborn=reborn, max_steps=30) for _ in range(W)]
     rows = vector.reset()
@@ -90,7 +90,7 @@ def test_the_slots_show_what_worlds_of_dicts_show_under_the_seeds_of_the_ledger(
 
 
 @pytest.mark.parametrize("reborn", [False, True])
-def test_policies_see_the_same_of_arrays_and_of_worlds_of_dicts_in_a_loop(reborn: bool) -> None:
+def test_policies_see_the_same_rows_from_array_worlds_and_loops_over_dict_worlds(reborn: bool) -> None:
     config = EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": K, "reborn": reborn, "max_steps": 30})
     loop = make_vector_world(config, W, SEEDS, PolicyMapping(["balancer"]), {})
     vector, generator = make(reborn=reborn), np.random.default_rng(0)
@@ -124,7 +124,7 @@ class PaysTheDead(CartPoleArrays):
 
 
 @pytest.mark.parametrize("reborn", [False, True])
-def test_the_dead_earn_nothing_and_what_they_are_paid_is_counted(reborn: bool) -> None:
+def test_rewards_for_dead_agents_are_dropped_and_counted(reborn: bool) -> None:
     arrays = PaysTheDead(W, K, reborn=reborn, max_steps=30)
     vector = ArrayVectorWorld(arrays, "poles", {GROUP: "balancer"}, SEEDS)
     rows, generator, dropped = vector.reset(), np.random.default_rng(0), 0
@@ -157,7 +157,7 @@ def played(vector: ArrayVectorWorld, steps: int) -> tuple[WorldRows, list[NDArra
 
 @pytest.mark.parametrize("steps", [0, 1, 10, 29, 30, 31, 47, 75, 100])
 @pytest.mark.parametrize("reborn", [False, True])
-def test_restored_worlds_show_the_same_and_go_on_the_same(steps: int, reborn: bool) -> None:
+def test_restored_worlds_match_and_continue_identically(steps: int, reborn: bool) -> None:
     vector, again = make(reborn=reborn), make(reborn=reborn)
     rows, joint = played(vector, steps)
     expected = copied(rows)
@@ -177,7 +177,7 @@ def test_restored_worlds_show_the_same_and_go_on_the_same(steps: int, reborn: bo
         assert vector.places() == again.places()
 
 
-def test_a_world_that_comes_elsewhere_begins_its_next_episode() -> None:
+def test_a_world_that_replays_to_a_different_state_starts_its_next_episode() -> None:
     vector, again = make(), make()
     _, joint = played(vector, 12)
     hashes = vector.hashes()
@@ -190,18 +190,18 @@ def test_a_world_that_comes_elsewhere_begins_its_next_episode() -> None:
     assert rows.policies["balancer"].starts[4:6].all()
 
 
-def test_a_digest_tells_worlds_apart_by_who_acts() -> None:
+def test_hashes_differ_between_worlds() -> None:
     vector = make()
     played(vector, 12)
     assert len(set(vector.hashes())) == W
 
 
-def test_a_group_without_a_policy_of_its_own_is_refused(wording) -> None:
+def test_a_group_without_a_policy_is_refused(wording) -> None:
     with wording.raised(UsageError):
         ArrayVectorWorld(CartPoleArrays(1), "poles", {}, SEEDS)
 
 
-def test_an_error_in_a_world_names_the_episodes_it_may_be_about() -> None:
+def test_an_error_in_an_array_world_names_all_current_episodes() -> None:
     vector = make()
     vector.reset()
     with pytest.raises(
@@ -254,7 +254,7 @@ class Changing(CartPoleArrays):
         ("ended", False, r"ended must be an array of shape \(4,\), not bool"),
     ],
 )
-def test_what_changes_its_form_at_a_step_is_refused(part: str, value: Any, said: str) -> None:
+def test_step_results_of_wrong_shape_type_or_structure_are_refused(part: str, value: Any, said: str) -> None:
     vector = ArrayVectorWorld(Changing(part, value), "poles", {GROUP: "balancer"}, SEEDS)
     vector.reset()
     actions = {"balancer": np.zeros(W * K, np.int64)}
@@ -265,7 +265,7 @@ def test_what_changes_its_form_at_a_step_is_refused(part: str, value: Any, said:
         vector.step(actions)
 
 
-def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:
+def test_a_factory_that_takes_the_number_of_worlds_creates_an_array_world() -> None:
     config = EnvConfig(world="rlrun.toys:CartPoleArrays", kwargs={"num_agents": 3})
     made = make_vector_world(config, 4, EpisodeSeeds(0, 0), PolicyMapping(["all"]), {})
     assert isinstance(made, ArrayVectorWorld)
@@ -289,7 +289,7 @@ def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:
         ({}, {"*": "a"}, {"a": 5}, r"policies\.a\.slots must be 3, the agents of the group pole"),
     ],
 )
-def test_what_an_array_world_cannot_be_asked_for(change, mapping, slots, said) -> None:
+def test_settings_that_array_worlds_do_not_support_are_refused(change, mapping, slots, said) -> None:
     config = EnvConfig(world="rlrun.toys:CartPoleArrays", kwargs={"num_agents": 3}, **change)
     policies = ["a"] if mapping is None or len(mapping) == 1 else ["a", "b"]
     with pytest.raises(UsageError, match=said):

@@ -41,7 +41,7 @@ def kuhn_equilibrium(alpha: float) -> list[Chances]:
 
 @settings(deadline=None, max_examples=10)
 @given(st.floats(0.0, 1 / 3))
-def test_no_player_gains_in_the_equilibria_of_kuhn_poker_where_the_first_loses_an_eighteenth(alpha: float) -> None:
+def test_kuhn_equilibria_have_no_nash_conv_and_cost_the_first_player_an_eighteenth(alpha: float) -> None:
     policies = kuhn_equilibrium(alpha)
     assert KUHN.values(policies) == pytest.approx((-1 / 18, 1 / 18))
     assert KUHN.nash_conv(policies) == pytest.approx(0.0, abs=1e-12)
@@ -87,7 +87,7 @@ def test_the_average_of_two_policies_plays_like_one_of_them_drawn_before_the_gam
     np.testing.assert_array_equal(states.average([bets])[later], 0.5)  # never reached: uniform
 
 
-def test_a_policy_counts_in_an_average_by_all_its_earlier_moves() -> None:
+def test_averages_weight_policies_by_the_probability_of_all_their_earlier_moves() -> None:
     """Three moves in a row, as in Leduc and not in Kuhn, each after the second action of the one before."""
     states = InformationStates(None, np.ones((3, 2), np.bool_), [NOBODY, (0, 1), (1, 1)])
     first, second = np.array([[0.5, 0.5], [0.2, 0.8], [1.0, 0.0]]), np.array([[0.9, 0.1], [0.5, 0.5], [0.0, 1.0]])
@@ -99,7 +99,7 @@ def test_a_policy_counts_in_an_average_by_all_its_earlier_moves() -> None:
 
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=10)
-def test_the_average_earns_what_its_members_earn_on_the_mean(seed: int) -> None:
+def test_an_average_policy_earns_the_mean_of_what_its_members_earn(seed: int) -> None:
     draws = np.random.default_rng(seed)
     first, second, other = draws.dirichlet([0.5, 0.5], (3, 6))
     average = KUHN.states[0].average([first, second])
@@ -164,7 +164,7 @@ def test_the_same_seed_deals_the_same_cards() -> None:
         ("21 120", -3.0),
     ],
 )
-def test_leduc_pays_the_stake_of_who_folds_or_has_the_lower_card(moves: str, first_wins: float) -> None:
+def test_in_leduc_the_player_who_folds_or_has_the_lower_card_loses_their_stake(moves: str, first_wins: float) -> None:
     position = LeducPosition(ranks=(2, 0))
     for number, done in enumerate(moves.split()):
         if number:

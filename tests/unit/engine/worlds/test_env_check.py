@@ -93,7 +93,7 @@ def findings(monkeypatch: pytest.MonkeyPatch, fault: str) -> dict[str, EnvFindin
     return {one.topic: one for one in stepped(config) if one.verdict != "ok"}
 
 
-def test_a_sound_env_has_nothing_but_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_correct_env_has_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings(monkeypatch, "") == {}
 
 
@@ -131,19 +131,19 @@ def test_what_is_wrong_with_an_env_is_found(
     assert all(one.found and one.reason for one in found.values())
 
 
-def test_a_start_that_no_seed_changes_is_severe_if_it_looks_random(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_independent_of_the_seed_is_severe_only_if_it_looks_random(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings(monkeypatch, "one start")["seeds"].is_severe
     assert not findings(monkeypatch, "deterministic")["seeds"].is_severe
 
 
-def test_numbers_that_are_a_little_too_large_are_no_severe_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slightly_too_large_rewards_are_not_a_severe_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings(monkeypatch, "far")["observations"].is_severe
     found = [*reward_findings(np.array([11.0])), *reward_findings(np.array([101.0])), *reward_findings(np.zeros(1))]
     assert [one.is_severe for one in found] == [False, True, False]
     assert [one.is_severe for one in reward_findings(np.array([0.0] * 999 + [1001.0]))] == [True]  # seldom, but huge
 
 
-def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(
+def test_an_invalid_return_value_does_not_hide_findings_about_earlier_steps(
     monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
@@ -153,11 +153,13 @@ def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(
     assert found["seeds"].found == wording()
 
 
-def test_an_observation_of_another_type_is_told_though_it_is_cast(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_an_observation_of_a_different_dtype_is_reported_although_it_is_cast(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     assert findings(monkeypatch, "double")["observations"].found == wording()
 
 
-def test_a_slow_env_is_told_with_what_that_comes_to(wording) -> None:
+def test_a_slow_env_is_reported_with_the_time_that_training_would_take(wording) -> None:
     slow = speed_finding(510, 10.0, "in one process")
     assert (slow.verdict, slow.found) == ("note", wording("steps/s", "51"))
     assert slow.reason == wording("5.4")
@@ -165,17 +167,17 @@ def test_a_slow_env_is_told_with_what_that_comes_to(wording) -> None:
     assert speed_finding(10, 0.9, "in one process").verdict == "ok"  # too few steps to judge by
 
 
-def test_noise_in_mid_episode_is_told_with_its_step(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_noise_within_an_episode_is_reported_with_its_step(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     found = findings(monkeypatch, "late noise")
     assert found["seeds"].found == wording()
 
 
-def test_an_observation_that_cannot_be_learned_from_is_wrong(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_nan_observation_is_reported_as_wrong(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     found = findings(monkeypatch, "NaN")["observations"]
     assert (found.verdict, found.found) == ("wrong", wording("NaN"))
 
 
-def test_an_env_that_hangs_is_given_up_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_a_hanging_env_gives_up_and_names_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     with hangs_fail_after(0.5):
         found = findings(monkeypatch, "hangs")["exception"]
     place = r"step\(\) \(worker 0, env 0, .*, step 5\)"

@@ -89,7 +89,7 @@ def test_agents_with_equal_spaces_are_of_one_kind() -> None:
     assert arrays.policies == ("pole",)
 
 
-def test_a_sound_world_is_told_with_its_numbers(wording) -> None:
+def test_a_correct_world_is_reported_with_its_statistics(wording) -> None:
     assert not_ok("") == {}
     found = {one.topic: one.found for one in findings("")}
     assert found["clock"] == "parallel"
@@ -120,22 +120,22 @@ def test_what_is_wrong_with_a_world_is_found(fault: str, expected: dict[str, str
     assert not_ok(fault) == expected
 
 
-def test_slots_that_stay_empty_are_told_with_how_many_there_should_be(wording) -> None:
+def test_slots_that_stay_empty_are_reported_with_the_number_needed(wording) -> None:
     (told,) = (one for one in findings("", agents=7) if one.verdict == "note")
     assert (told.topic, told.found) == ("walker: slots", wording())
     assert "policies.walker.slots: 3" in told.advice
 
 
-def test_agents_that_are_cut_off_unseen_are_counted(wording) -> None:
+def test_agents_that_end_without_a_final_observation_are_counted(wording) -> None:
     told = {one.topic: one for one in findings("no final")}["final observations"]
     assert (told.verdict, told.found) == ("note", wording())
 
 
-def test_a_mask_that_allows_nothing_at_the_first_observation_is_all_that_is_told() -> None:
+def test_an_empty_action_mask_in_the_first_observation_is_the_only_finding() -> None:
     assert not_ok("mask") == {"returns": "wrong"}
 
 
-def test_what_no_world_may_return_is_wrong_and_costs_no_other_finding(wording) -> None:
+def test_an_invalid_return_value_is_wrong_but_does_not_hide_other_findings(wording) -> None:
     found = {one.topic: one for one in findings("NaN reward")}
     assert found["returns"].verdict == "wrong"
     assert found["returns"].found == wording("walker_0")

@@ -14,7 +14,7 @@ GAMES = "rlrun.toys"
 @pytest.mark.parametrize(
     ("world", "game"), [("TicTacToe", TicTacToeArrays), ("ConnectFour", ConnectFourArrays), ("Hex", HexArrays)]
 )
-def test_board_games_are(world: str, game: type) -> None:
+def test_board_game_worlds_have_an_array_game(world: str, game: type) -> None:
     assert isinstance(game_of(EnvConfig(world=f"{GAMES}:{world}")), game)
 
 
@@ -24,7 +24,7 @@ def test_hex_has_the_size_of_its_world() -> None:
     assert game.size == 7
 
 
-def test_other_worlds_worlds_that_are_stepped_at_once_and_wrapped_games_are_not() -> None:
+def test_other_worlds_and_wrapped_board_games_have_no_array_game() -> None:
     wrapped = {"world": f"{GAMES}:TicTacToe", "wrappers": [{"id": "rlrun.plugin:AgentIndicator"}]}
     for world in (
         EnvConfig(world="rlrun.toys:TwoStepGame"),

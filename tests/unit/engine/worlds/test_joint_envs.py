@@ -84,7 +84,7 @@ def test_an_env_of_one_agent_is_refused() -> None:
         JointEnv("CartPole-v1")
 
 
-def test_an_unknown_id_among_the_arguments_is_answered_with_the_nearest(wording) -> None:
+def test_an_unknown_env_id_among_the_arguments_suggests_the_closest_one(wording) -> None:
     config = EnvConfig(world="rlrun.plugin:JointEnv", kwargs={"env_id": "CartPol-v1"})
     with wording.raised(UsageError, "CartPol-v1", "CartPole-v1"):
         make_world(config)

@@ -93,7 +93,7 @@ def shown(rows: WorldRows) -> list[float]:
     return rows.policies["p"].observations[:, 0].tolist()  # type: ignore[no-any-return]
 
 
-def test_possible_agents_act_in_slots_of_their_own_of_their_own_world() -> None:
+def test_each_possible_agent_has_its_own_slot_in_its_own_world() -> None:
     first, second = Scripted(seen(a=1, b=2), gives(seen(a=3, b=4))), Scripted(seen(b=5), gives(seen(b=6)))
     worlds = looped(first, second)
     rows = worlds.reset()
@@ -116,7 +116,9 @@ def test_possible_agents_act_in_slots_of_their_own_of_their_own_world() -> None:
         ({"cost": "dear"}, "'dear'"),
     ],
 )
-def test_who_acts_tells_the_numbers_that_become_columns(info: dict[str, Any], found: str, wording) -> None:
+def test_the_info_of_an_acting_agent_must_contain_a_number_for_each_column(
+    info: dict[str, Any], found: str, wording
+) -> None:
     world = Scripted(seen(a=1, b=2), gives(seen(a=3, b=4), infos={"a": {"cost": 1.5}, "b": info}))
     worlds = looped(world, columns=["cost"])
     worlds.reset()
@@ -138,7 +140,7 @@ def test_columns_hold_the_numbers_of_a_steps_infos_and_nothing_of_the_step_befor
     assert not acted(worlds, 0, 0).policies["p"].columns["cost"].any()  # the next episode begins
 
 
-def test_who_comes_back_is_given_its_own_slot_and_strangers_the_lowest_free_one() -> None:
+def test_a_possible_agent_keeps_its_slot_while_others_get_the_lowest_free_one() -> None:
     world = Scripted(
         seen(b=1, stranger=2),
         gives(seen(a=3, stranger=4, b=5), terminated=["b"]),
@@ -193,7 +195,7 @@ def test_a_slot_of_an_agent_that_has_just_ended_is_not_free(wording) -> None:
         acted(worlds, 0)
 
 
-def test_an_id_that_comes_back_is_another_life() -> None:
+def test_an_agent_id_that_reappears_starts_a_new_episode() -> None:
     world = Scripted(seen(a=1), gives(seen(a=2), terminated=["a"]), gives(seen(a=3)))
     worlds = looped(world)
     worlds.reset()
@@ -223,7 +225,7 @@ def test_a_reward_before_the_first_observation_is_given_with_it() -> None:
     assert acted(worlds, 0, 0).policies["p"].rewards.tolist() == [0, 2]
 
 
-def test_a_reward_for_the_dead_is_dropped_and_counted_and_no_part_of_the_next_life() -> None:
+def test_a_reward_for_a_dead_agent_is_dropped_and_counted_and_not_given_to_its_next_life() -> None:
     script = [
         gives(seen(a=2, b=2), {"a": 1, "b": 2}, terminated=["b"]),  # the last reward comes with the final observation
         gives(seen(a=3), {"a": 1, "b": 4}),
@@ -242,7 +244,7 @@ def test_a_reward_for_the_dead_is_dropped_and_counted_and_no_part_of_the_next_li
     assert acted(worlds, 0, 0).policies["p"].rewards.tolist() == [1, 2]
 
 
-def test_rewards_of_who_is_never_born_are_counted_at_the_episodes_end() -> None:
+def test_rewards_of_agents_never_born_are_counted_as_dropped_when_the_episode_ends() -> None:
     script = [gives(seen(a=2), {"b": -1.0}), gives(seen(a=3), {"b": 0.5, "a": 0.0}), gives(seen(b=1), ended=True)]
     worlds = looped(Scripted(seen(a=1), *script))
     worlds.reset()
@@ -262,7 +264,7 @@ def test_the_last_observation_stands_in_for_a_final_one_that_is_missing() -> Non
     assert rows.missing_finals == 1
 
 
-def test_the_end_of_a_world_truncates_who_has_no_end_of_its_own() -> None:
+def test_the_end_of_a_world_truncates_agents_that_have_not_ended() -> None:
     world = Scripted(seen(a=1, b=2), gives(seen(a=3, b=4, c=5), terminated=["b"], ended=True))
     worlds = looped(world)
     worlds.reset()
@@ -332,7 +334,7 @@ def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both(wording) 
         (gives(seen(a=1))._replace(ended=1), "ended must be True or False, not 1"),
     ],
 )
-def test_the_first_step_refuses_what_no_world_may_return(returned: Any, said: str, wording) -> None:
+def test_the_first_step_refuses_invalid_return_values(returned: Any, said: str, wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1))), Scripted(seen(a=1), returned))
     worlds.reset()
     with pytest.raises(EnvError) as raised:
@@ -350,7 +352,7 @@ def test_the_first_step_refuses_what_no_world_may_return(returned: Any, said: st
         (gives(seen(a=1), {"a": np.nan}), "agent 'a'): the reward must be a finite number, not nan"),
     ],
 )
-def test_later_steps_refuse_other_shapes_and_rewards_that_are_no_numbers(returned: Any, said: str) -> None:
+def test_later_steps_refuse_changed_shapes_and_non_numeric_rewards(returned: Any, said: str) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1)), returned))
     worlds.reset()
     acted(worlds, 0, 0)
@@ -360,7 +362,7 @@ def test_later_steps_refuse_other_shapes_and_rewards_that_are_no_numbers(returne
     assert "step 2" in str(raised.value)
 
 
-def test_what_a_world_raises_is_told_with_its_own_traceback() -> None:
+def test_an_exception_in_a_world_is_reported_with_its_own_traceback() -> None:
     worlds = looped(Scripted(seen(a=1)))
     worlds.reset()
     with pytest.raises(
@@ -370,12 +372,12 @@ def test_what_a_world_raises_is_told_with_its_own_traceback() -> None:
     assert "running_world" not in str(raised.value)
 
 
-def test_a_reset_is_looked_at_closely(wording) -> None:
+def test_observations_returned_by_reset_are_validated(wording) -> None:
     with wording.raised(EnvError):
         looped(Scripted({**seen(a=1), "b": np.zeros(3)})).reset()
 
 
-def test_an_agent_that_acts_and_is_allowed_nothing_is_an_error(wording) -> None:
+def test_an_action_mask_that_allows_nothing_is_an_error_for_an_acting_agent(wording) -> None:
     spaces = Spaces(Dict(action_mask=MultiBinary(2), observation=Box(-1, 1, (1,))), Discrete(2))
 
     def masked(*mask: int) -> dict[str, Any]:
@@ -391,7 +393,7 @@ def test_an_agent_that_acts_and_is_allowed_nothing_is_an_error(wording) -> None:
     assert flags(stepped(gives(masked(0, 0), terminated=["a"])), "terminateds") == [0]
 
 
-def test_actions_that_fit_no_space_are_refused_where_somebody_acts(wording) -> None:
+def test_actions_outside_the_space_are_refused_in_slots_that_act(wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1))))
     worlds.reset()
     with wording.raised(EnvError, "11"):
@@ -440,7 +442,7 @@ class WithoutFinalState(Stateful):
         return super().state()
 
 
-def test_a_state_that_no_policy_learns_from_is_not_asked_for() -> None:
+def test_the_world_state_is_not_computed_if_no_policy_uses_it() -> None:
     def world() -> World:
         return WithoutFinalState(seen(a=1), gives({}, ended=True))
 
@@ -551,7 +553,7 @@ def streams_by_slots(worlds: LoopWorlds, steps: int) -> tuple[list[list[Stream]]
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), steps=st.integers(1, 60))
-def test_slots_tell_the_same_lives_as_dicts(seed: int, steps: int) -> None:
+def test_slots_contain_the_same_agent_episodes_as_the_worlds_dicts(seed: int, steps: int) -> None:
     seeds = EpisodeSeeds(seed, worker_index=1)
     worlds = LoopWorlds(
         "busy", [Busy(), Busy()], seeds, PolicyMapping(["p"]), {"p": ("a", SPACES)}, {"p": len(Busy.possible_agents)}
@@ -582,7 +584,7 @@ def busy(count: int) -> LoopWorlds:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7, 40, 41])
-def test_a_replay_returns_to_where_every_world_was(steps: int) -> None:
+def test_replaying_actions_restores_the_state_of_every_world(steps: int) -> None:
     worlds, again = busy(3), busy(3)
     actions, rows = recorded_actions(worlds, steps)
     restored, exact = again.restore(worlds.places(), actions, worlds.hashes(), 60.0)
@@ -605,7 +607,7 @@ def test_a_replay_returns_to_where_every_world_was(steps: int) -> None:
         assert worlds.places() == again.places()
 
 
-def test_a_world_that_shows_something_else_begins_its_next_episode() -> None:
+def test_a_world_that_replays_to_different_observations_starts_its_next_episode() -> None:
     worlds = busy(2)
     actions, _ = recorded_actions(worlds, 3)
     places = worlds.places()
@@ -631,7 +633,7 @@ def test_a_world_whose_actions_are_not_all_kept_begins_its_next_episode() -> Non
     assert exact == [False]
 
 
-def test_hashes_tell_who_acts_apart() -> None:
+def test_hashes_depend_on_which_agents_act() -> None:
     one, other = looped(Scripted(seen(a=1, b=2), gives(seen(a=1)))), looped(Scripted(seen(a=1, b=2), gives(seen(b=2))))
     one.reset(), other.reset()
     assert one.hashes() == other.hashes()
@@ -639,7 +641,7 @@ def test_hashes_tell_who_acts_apart() -> None:
     assert one.hashes() != other.hashes()
 
 
-def test_first_episodes_are_counted_from_where_they_are_told() -> None:
+def test_episode_numbers_start_at_the_given_first_episodes() -> None:
     world = Scripted(seen(a=1))
     worlds = looped(world, first_episodes=[5])
     worlds.reset()
@@ -647,7 +649,7 @@ def test_first_episodes_are_counted_from_where_they_are_told() -> None:
     assert world.seeds == [SEEDS.seed(0, 5)]
 
 
-def test_a_world_that_raises_when_it_is_closed_is_a_warning() -> None:
+def test_an_exception_while_closing_a_world_becomes_a_warning() -> None:
     class Sticky(Scripted):
         def close(self) -> None:
             raise ValueError("stuck")
@@ -658,7 +660,7 @@ def test_a_world_that_raises_when_it_is_closed_is_a_warning() -> None:
         worlds.close()
 
 
-def test_policies_have_slots_of_their_own() -> None:
+def test_each_policy_has_its_own_slots() -> None:
     world = Scripted(
         {**seen(a=1), "b": 4}, gives({**seen(a=2), "b": 5}), spaces={"b": Spaces(Discrete(9), Discrete(3))}
     )
@@ -673,7 +675,7 @@ def test_policies_have_slots_of_their_own() -> None:
     assert isinstance(worlds.spaces["q"].observation, gymnasium.spaces.Discrete)
 
 
-def test_the_world_that_is_reset_or_stepped_is_noted_for_when_its_code_crashes(tmp_path: Path) -> None:
+def test_the_world_being_reset_or_stepped_is_recorded_in_case_it_crashes(tmp_path: Path) -> None:
     noted: list[str] = []
 
     class Noting(Scripted):

@@ -95,14 +95,14 @@ def test_a_policy_without_agents_is_an_error(wording) -> None:
         spaces_of_policies(EnvConfig(world="meadows:Meadow", kwargs={"hunters": 0}), mapping)
 
 
-def test_seats_that_change_between_episodes_have_the_slots_of_the_fullest() -> None:
+def test_policies_whose_seats_change_get_slots_for_their_largest_seating() -> None:
     config = EnvConfig(world="meadows:Meadow", kwargs={"hunters": 0, "prey": 3})
     worlds = make_vector_world(config, 1, SEEDS, PolicyMapping(["a", "b"], "meadows:swapped"), {})
     assert worlds.slots == {"a": 2, "b": 2}
     assert worlds.reset().policies["a"].acts.tolist() == [True, False]
 
 
-def test_wrappers_go_around_the_world() -> None:
+def test_wrappers_are_applied_to_the_world() -> None:
     wrapper = {"id": "meadows:Fenced", "kwargs": {"height": 3}}
     world = make_world(EnvConfig.parse({"world": "meadows:Meadow", "wrappers": [wrapper]}))
     assert vars(world)["height"] == 3
@@ -142,7 +142,7 @@ def test_wrappers_go_around_the_world() -> None:
         ),
     ],
 )
-def test_what_names_no_world_is_told_before_one_is_built(
+def test_invalid_world_settings_are_reported_before_a_world_is_created(
     data: dict[str, object], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error) as raised:
@@ -163,7 +163,7 @@ def test_a_factory_must_return_a_world(world: str, said: str) -> None:
     assert said in str(raised.value)
 
 
-def test_a_factory_that_raises_is_told_with_its_traceback() -> None:
+def test_an_exception_in_a_factory_is_reported_with_its_traceback() -> None:
     with pytest.raises(
         EnvError, match=r"(?s)env meadows:broken raised an exception in its factory.*RuntimeError: no grass"
     ):
@@ -176,6 +176,6 @@ def test_a_wrapper_must_be_a_world(wording) -> None:
 
 
 @pytest.mark.parametrize("factory", ["meadows:Meadow", "meadows:parallel"])
-def test_a_world_where_an_env_is_asked_for_is_answered_with_how_to_write_it(factory: str, wording) -> None:
+def test_a_world_given_as_an_env_is_refused_with_the_correct_spelling(factory: str, wording) -> None:
     with wording.raised(EnvironmentUnusable, factory):
         make_vector_env(EnvConfig(id=factory), 1, SEEDS)

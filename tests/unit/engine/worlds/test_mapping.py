@@ -16,7 +16,7 @@ def test_the_first_pattern_that_fits_decides() -> None:
     assert [mapping.policy_of(agent, 0) for agent in ("hunter_1", "hare", "hunter")] == ["hunters", "prey", "prey"]
 
 
-def test_all_agents_are_those_of_the_only_policy() -> None:
+def test_a_single_policy_controls_all_agents() -> None:
     assert PolicyMapping(["default"]).policy_of("anybody", 7) == "default"
 
 
@@ -25,7 +25,7 @@ def test_several_policies_need_a_mapping(wording) -> None:
         PolicyMapping(["a", "b"])
 
 
-def test_a_pattern_with_an_unknown_policy_is_answered_with_the_nearest(wording) -> None:
+def test_a_pattern_with_an_unknown_policy_suggests_the_closest_name(wording) -> None:
     with wording.raised(UsageError, "h*", "hunters"):
         PolicyMapping(["hunters", "prey"], {"h*": "hunter"})
 
@@ -52,7 +52,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("functions")
-def test_a_function_swaps_seats_between_episodes_and_is_asked_once_in_each() -> None:
+def test_a_mapping_function_can_swap_seats_and_is_called_once_per_episode() -> None:
     import seat_functions
 
     mapping = PolicyMapping(["first", "second"], "seat_functions:swap")
@@ -67,19 +67,19 @@ def test_a_function_swaps_seats_between_episodes_and_is_asked_once_in_each() -> 
 
 
 @pytest.mark.usefixtures("functions")
-def test_a_function_that_names_no_policy_is_told_with_agent_and_episode(wording) -> None:
+def test_a_mapping_function_that_returns_an_unknown_policy_is_reported_with_the_agent(wording) -> None:
     with wording.raised(UsageError, "p0", "secund"):
         PolicyMapping(["first", "second"], "seat_functions:third").policy_of("p0", 4)
 
 
 @pytest.mark.usefixtures("functions")
-def test_a_function_that_raises_is_told_with_its_traceback() -> None:
+def test_an_exception_in_a_mapping_function_is_reported_with_its_traceback() -> None:
     with pytest.raises(TrainingFailed, match=r"(?s)raised for agent 'p0' in episode 4:.*ZeroDivisionError"):
         PolicyMapping(["first"], "seat_functions:fails").policy_of("p0", 4)
 
 
 @pytest.mark.usefixtures("functions")
-def test_a_function_must_be_one(wording) -> None:
+def test_a_mapping_function_must_be_callable(wording) -> None:
     with wording.raised(UsageError):
         PolicyMapping(["first"], "seat_functions:number")
 
@@ -89,7 +89,7 @@ def test_a_mapping_travels_to_other_processes() -> None:
     assert mapping.policy_of("x1", 0) == "a"
 
 
-def test_worlds_with_endless_ids_do_not_fill_the_memory() -> None:
+def test_the_mapping_cache_is_bounded_for_worlds_that_keep_creating_agent_ids() -> None:
     mapping = PolicyMapping(["a"])
     for number in range(10_000):
         mapping.policy_of(f"walker_{number}", 0)

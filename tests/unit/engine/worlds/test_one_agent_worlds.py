@@ -25,7 +25,7 @@ def tossed(slots: int, steps: int) -> Any:
     return np.random.default_rng(0).integers(2, size=(steps, slots))
 
 
-def test_an_env_with_one_agent_is_a_world_whose_only_slot_shows_what_the_env_shows() -> None:
+def test_a_single_agent_env_as_a_world_shows_in_its_only_slot_what_the_env_returns() -> None:
     worlds, env = worlds_of(CARTPOLE), make_vector_env(CARTPOLE, 3, EpisodeSeeds(5, 0))
     rows = worlds.reset()
     np.testing.assert_array_equal(rows.policies["default"].observations, env.reset())
@@ -44,7 +44,7 @@ def test_an_env_with_one_agent_is_a_world_whose_only_slot_shows_what_the_env_sho
         np.testing.assert_array_equal(shown.acts, ~ended)
 
 
-def test_it_is_brought_back_by_its_actions() -> None:
+def test_replaying_its_actions_restores_the_world_of_a_single_agent_env() -> None:
     played, fresh = worlds_of(CARTPOLE), worlds_of(CARTPOLE)
     played.reset()
     taken = tossed(3, 10)
@@ -58,7 +58,7 @@ def test_it_is_brought_back_by_its_actions() -> None:
     assert (fresh.hashes(), fresh.places()) == (played.hashes(), places)
 
 
-def test_a_column_holds_nothing_in_a_row_that_only_begins_an_episode() -> None:
+def test_info_columns_contain_only_zeros_in_reset_rows() -> None:
     worlds = worlds_of(EnvConfig(id="rlrun.toys:TwoLanes", columns=("cost",), max_episode_steps=2))
     worlds.reset()
     found = []
@@ -68,14 +68,14 @@ def test_a_column_holds_nothing_in_a_row_that_only_begins_an_episode() -> None:
     assert not np.any(found)
 
 
-def test_its_agent_is_nobody_in_messages() -> None:
+def test_messages_about_a_single_agent_env_name_no_agent() -> None:
     worlds = worlds_of(CARTPOLE)
     worlds.reset()
     assert place_of(worlds, "default", 2) == f"env 2, {worlds.places()[2]}"
     assert worlds.owners("default") == ("", "", "")
 
 
-def test_the_door_to_worlds_takes_it() -> None:
+def test_functions_for_worlds_accept_a_single_agent_env() -> None:
     check_world(CARTPOLE)
     assert game_of(CARTPOLE) is None
     assert len(kinds_of_agents(CARTPOLE).policies) == 1

@@ -33,7 +33,7 @@ def chosen(observation: Any, width: int) -> int:
     return int(np.abs(observation).sum() * 1000) % width
 
 
-def test_an_episode_of_simple_spread_is_that_of_its_parallel_env() -> None:
+def test_an_episode_of_simple_spread_matches_its_parallel_env() -> None:
     config = EnvConfig(pettingzoo="mpe2.simple_spread_v3", kwargs={"max_cycles": 6})
     worlds = make_vector_world(config, 2, SEEDS, PolicyMapping(["p"]), {}, with_states=True)
     assert (worlds.clock, worlds.slots) == ("parallel", {"p": 6})
@@ -95,14 +95,14 @@ CLASSIC = ["tictactoe_v3", "connect_four_v3", "rps_v2"]
 
 
 @pytest.mark.parametrize("name", CLASSIC)
-def test_turns_of_a_classic_game_are_those_that_last_shows(name: str) -> None:
+def test_turns_of_a_classic_game_match_the_results_of_last(name: str) -> None:
     module = importlib.import_module(f"pettingzoo.classic.{name}")
     turns = episode_by_world(TurnBasedWorld(module.env()), 5)
     assert turns == episode_by_last(module.env(), 5)
     assert all(len(of_agent) > 1 for of_agent in turns.values())
 
 
-def test_turns_of_mpe_are_those_that_last_shows() -> None:
+def test_turns_of_an_mpe_env_match_the_results_of_last() -> None:
     module = importlib.import_module("mpe2.simple_adversary_v3")
     assert episode_by_world(TurnBasedWorld(module.env(max_cycles=4)), 5) == episode_by_last(module.env(max_cycles=4), 5)
 
@@ -184,14 +184,14 @@ class MaskedPairs(MaskedInfos):
         return Tuple([super().action_space(agent), Box(-1, 1, (2,))])
 
 
-def test_masks_in_infos_are_about_the_choices_of_nested_actions_too() -> None:
+def test_action_masks_in_infos_work_with_nested_actions() -> None:
     world = ParallelWorld(MaskedPairs())
     assert world.spaces("real").observation == Box(-1, 1, (1,))
     shown = world.reset(0)
     assert shown["x"]["action_mask"].tolist() == [1, 0, 1]
 
 
-def test_an_info_without_mask_allows_everything_and_a_world_of_ended_agents_is_over() -> None:
+def test_an_info_without_a_mask_allows_all_actions_and_a_world_without_agents_is_over() -> None:
     world = ParallelWorld(MaskedInfos())
     world.reset(0)
     step = world.step({"x": 0, "y": 2, "real": np.zeros(1)})
@@ -280,7 +280,7 @@ class Staggered(AECEnv[str, Any, Any]):
         self.agent_selection = following
 
 
-def test_ends_rewards_of_others_turns_and_dead_steps_are_those_that_last_shows() -> None:
+def test_ends_dead_steps_and_rewards_from_others_turns_match_the_results_of_last() -> None:
     turns = episode_by_world(TurnBasedWorld(Staggered()), 0)
     assert turns == episode_by_last(Staggered(), 0)
     assert [reward for _, reward, _, _ in turns["p1"]] == [-1.0, -2.0]
@@ -288,7 +288,7 @@ def test_ends_rewards_of_others_turns_and_dead_steps_are_those_that_last_shows()
     assert turns["p0"][-1][2:] == turns["p2"][-1][2:] == (False, True)
 
 
-def test_agents_that_are_made_up_as_they_go_are_those_of_the_first_reset() -> None:
+def test_possible_agents_known_only_during_reset_are_taken_from_the_first_reset() -> None:
     class Generated(Staggered):
         possible_agents = None
 
@@ -300,7 +300,7 @@ def test_agents_that_are_made_up_as_they_go_are_those_of_the_first_reset() -> No
     assert TurnBasedWorld(Generated()).possible_agents == ["p0", "p1", "p2"]
 
 
-def test_a_world_with_a_limit_cuts_turn_based_agents_off() -> None:
+def test_an_episode_limit_truncates_turn_based_agents() -> None:
     config = EnvConfig(pettingzoo="pettingzoo.classic.tictactoe_v3", max_episode_steps=3)
     worlds = make_vector_world(config, 1, SEEDS, PolicyMapping(["p"]), {})
     worlds.reset()
@@ -310,7 +310,7 @@ def test_a_world_with_a_limit_cuts_turn_based_agents_off() -> None:
     assert rows.missing_finals == 1
 
 
-def test_a_clock_in_the_config_is_that_of_the_world() -> None:
+def test_the_clock_setting_determines_the_worlds_clock() -> None:
     config = EnvConfig(pettingzoo="mpe2.simple_spread_v3", clock="per_agent")
     world = make_world(config)
     assert world.clock == "per_agent"

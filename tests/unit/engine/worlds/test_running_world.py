@@ -52,7 +52,7 @@ def test_a_world_that_hangs_is_named_with_its_episode_and_step() -> None:
     assert worlds[1].told == [f"{where} {step}" for step in (0, 1, 2)]
 
 
-def test_a_thread_that_waits_for_no_world_is_said_to_wait_for_none() -> None:
+def test_a_thread_outside_any_world_call_is_not_waiting_for_a_world() -> None:
     assert waits_for(sys._getframe()) == ""
 
 
@@ -100,7 +100,7 @@ def stepped(world: World, steps: int) -> LoopWorlds:
         ({"ended": "no"}, "", "ended must be True or False, not 'no'"),
     ],
 )
-def test_rewards_and_ends_of_another_kind_are_refused_at_later_steps_too(
+def test_rewards_and_end_flags_of_wrong_types_are_refused_at_later_steps_too(
     second: dict[str, Any], agent: str, said: str, wording
 ) -> None:
     whose = f", agent '{agent}'" if agent else ""
@@ -116,7 +116,7 @@ def test_a_reward_for_an_id_that_no_agent_has_is_refused_at_the_end_of_the_episo
         stepped(world, 4)
 
 
-def test_rewards_are_taken_for_agents_that_are_born_later_or_never_and_for_those_that_are_known() -> None:
+def test_rewards_are_accepted_for_known_agents_and_for_agents_born_later() -> None:
     class Born(Scripted):
         def step(self, actions: Mapping[str, Any]) -> WorldStep:
             step = super().step(actions)
@@ -130,7 +130,7 @@ def test_rewards_are_taken_for_agents_that_are_born_later_or_never_and_for_those
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
-def test_two_agents_whose_rewards_only_together_are_infinite_are_taken() -> None:
+def test_rewards_whose_sum_over_agents_overflows_are_accepted() -> None:
     vector = stepped(Scripted(rewards={"runner_0": 1e308, "runner_1": 1e308}), 1)
     assert vector.step({"p": np.zeros(3, int)}).policies["p"].rewards.tolist() == [1e308, 1e308, 0.0]
 

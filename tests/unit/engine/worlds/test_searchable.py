@@ -68,7 +68,7 @@ class ByBoard:
         return uniform(legal), values
 
 
-def test_a_search_through_objects_is_the_search_through_arrays() -> None:
+def test_tree_search_over_cloneable_games_equals_tree_search_over_arrays() -> None:
     visits, values = [], []
     for each in (ConnectFourArrays(), game()):
         search = BatchedSearch(each, ByBoard(each), SearchSettings())
@@ -82,7 +82,7 @@ def test_a_search_through_objects_is_the_search_through_arrays() -> None:
     assert all((values[i] == values[3 + i]).all() for i in range(3))
 
 
-def test_positions_played_on_stay_as_they_are_and_are_found_again_by_what_they_show() -> None:
+def test_play_keeps_earlier_positions_and_positions_are_recovered_from_observations() -> None:
     objects = game()
     first = objects.first(2)
     then = objects.play(first, np.array([0, 6]))
@@ -125,6 +125,6 @@ class Short(ConnectFourObject):
         (Short, r"env mine does not support tree search: legal\(\) must return which of 7 actions are legal"),
     ],
 )
-def test_objects_that_are_no_independent_positions_are_refused(kind: type[ConnectFourObject], said: str) -> None:
+def test_games_whose_clones_are_not_independent_or_equal_are_refused(kind: type[ConnectFourObject], said: str) -> None:
     with pytest.raises(EnvironmentUnusable, match=said):
         game(kind)

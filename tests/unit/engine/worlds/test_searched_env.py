@@ -49,12 +49,12 @@ class Gliding(SparseCartPole):
         (f"{__name__}:Gliding", "after 4 equal actions, a clone and its original differ:"),
     ],
 )
-def test_envs_that_cannot_be_searched_in_say_why(env: str, said: str) -> None:
+def test_envs_that_do_not_support_tree_search_are_refused_with_the_reason(env: str, said: str) -> None:
     with pytest.raises(EnvironmentUnusable, match=f"env {env} does not support tree search: {said}"):
         SearchedEnv(env).array_game()
 
 
-def test_an_env_with_other_actions_than_a_choice_is_refused(wording) -> None:
+def test_an_env_without_discrete_actions_is_refused(wording) -> None:
     with wording.raised(EnvironmentUnusable):
         SearchedEnv(f"{__name__}:Pushes")
 

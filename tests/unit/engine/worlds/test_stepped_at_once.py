@@ -53,7 +53,7 @@ class TellsWorlds(CartPoleArrays):
         return super().step(actions)
 
 
-def test_array_worlds_are_told_with_their_episodes(wording) -> None:
+def test_reports_about_array_worlds_name_all_current_episodes(wording) -> None:
     arrays = TellsWorlds(2)
     worlds = ArrayVectorWorld(arrays, "poles", {GROUP: "balancer"}, SEEDS)
     assert list(TRIAL[0].iterdir()) == []  # worlds that are made only to read their spaces note nothing
@@ -99,7 +99,7 @@ class TellsEnvs(gymnasium.vector.VectorEnv[Any, Any, Any]):  # type: ignore[misc
         return np.zeros((self.num_envs, 1), np.float32), np.ones(self.num_envs), ended, ~ended & False, {}
 
 
-def test_vector_envs_of_others_are_told_with_their_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_about_third_party_vector_envs_name_all_current_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
         gymnasium.registry, "Tells-v0", gymnasium.envs.registration.EnvSpec("Tells-v0", vector_entry_point=TellsEnvs)
     )

@@ -112,7 +112,7 @@ def seed_of(task: int) -> int:
     return next(seed for seed in range(99) if Tasks(config.tasks or "").of(seed).index == task)
 
 
-def test_an_episode_has_the_task_that_its_seed_draws_whatever_came_before() -> None:
+def test_an_episodes_task_depends_only_on_its_seed() -> None:
     one, other = make_world(config_of(tasks=LISTED)), make_world(config_of(tasks=LISTED))
     other.reset(3)
     for seed in range(20):
@@ -121,7 +121,7 @@ def test_an_episode_has_the_task_that_its_seed_draws_whatever_came_before() -> N
         assert one.reset(seed) == other.reset(seed) == {"agent_0": GOALS[task], "agent_1": GOALS[task]}
 
 
-def test_infos_of_all_agents_that_were_met_tell_the_task() -> None:
+def test_infos_of_all_agents_seen_in_the_episode_contain_the_task() -> None:
     world = make_world(config_of(tasks=LISTED))
     world.reset(seed_of(1))
     actions = {"agent_0": 0, "agent_1": 0}
@@ -132,7 +132,7 @@ def test_infos_of_all_agents_that_were_met_tell_the_task() -> None:
     assert world.step(actions).infos["agent_1"] == {"task/goal": 5.0}
 
 
-def test_an_agent_that_a_time_limit_cuts_off_tells_the_task() -> None:
+def test_the_info_of_an_agent_truncated_by_a_time_limit_contains_the_task() -> None:
     worlds = worlds_of(config_of(tasks=LISTED, max_episode_steps=1), 1)
     worlds.reset()
     infos = worlds.step(idle(worlds)).infos["all"]
@@ -141,7 +141,7 @@ def test_an_agent_that_a_time_limit_cuts_off_tells_the_task() -> None:
     assert {slot: info["task"] for slot, info in infos.items()} == {0: task, 1: task}
 
 
-def test_a_world_is_made_anew_only_where_its_arguments_change() -> None:
+def test_a_world_is_recreated_only_if_its_arguments_change() -> None:
     world = make_world(config_of(tasks=[{"kwargs": {"goal": 1.0}}]))
     before = Goals.made
     for seed in range(10):
@@ -154,7 +154,7 @@ def test_a_world_is_made_anew_only_where_its_arguments_change() -> None:
     [(LISTED, Discrete(3), 1), (f"{HERE}:by_seed", Box(-np.inf, np.inf, (1,), np.float32), [5.0])],
 )
 @pytest.mark.parametrize(("world", "part"), [("Goals", "observation"), ("NamedParts", "place")])
-def test_observations_of_each_agent_hold_the_task_on_request(
+def test_task_in_observation_adds_the_task_to_each_agents_observation(
     world: str, part: str, tasks: Any, space: Any, expected: Any
 ) -> None:
     config = config_of(world, tasks=tasks, task_in_observation=True)
@@ -169,7 +169,7 @@ def test_observations_of_each_agent_hold_the_task_on_request(
         assert shown.contains(after[agent])
 
 
-def test_a_place_is_returned_to_with_the_task_of_its_seed() -> None:
+def test_restoring_a_world_restores_the_task_of_its_episode() -> None:
     config = config_of(tasks=LISTED)
     one, other = worlds_of(config, 4), worlds_of(config, 4)
     one.reset()
@@ -188,7 +188,7 @@ def test_a_place_is_returned_to_with_the_task_of_its_seed() -> None:
         )
 
 
-def test_lessons_hold_from_a_worlds_next_episode_on_and_return_with_it() -> None:
+def test_a_new_lesson_applies_from_the_next_episode_and_is_restored_with_the_world() -> None:
     config, lessons = config_of(curriculum="math:floor"), Lessons(2)
     worlds = worlds_of(config, 2, lessons)
     worlds.reset()
@@ -224,7 +224,7 @@ def test_a_task_may_change_which_agents_there_are() -> None:
         ({"task_in_observation": True}, "there are no tasks to show"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], told: str) -> None:
+def test_inconsistent_task_settings_are_refused(more: dict[str, Any], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         config_of(**more)
 
@@ -253,12 +253,14 @@ def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], told: str) -
         ),
     ],
 )
-def test_what_names_no_tasks_is_told_before_a_world_is_built(world: str, more: dict[str, Any], told: str) -> None:
+def test_invalid_tasks_and_curricula_are_reported_before_a_world_is_created(
+    world: str, more: dict[str, Any], told: str
+) -> None:
     with pytest.raises(UsageError, match=told):
         check_world(config_of(world, **more))
 
 
-def test_tasks_that_a_world_cannot_have_are_refused(wording) -> None:
+def test_tasks_that_a_world_does_not_support_are_refused(wording) -> None:
     with wording.raised(UsageError):
         make_world(config_of(tasks=f"{HERE}:with_options"))
     with wording.raised(UsageError, "task"):

@@ -51,7 +51,7 @@ class Countdown(World):
         return WorldStep(shown, rewards, {}, {}, {}, self.steps == 4)
 
 
-def test_an_agent_is_shown_its_one_hot_behind_a_box() -> None:
+def test_agent_indicator_appends_the_agents_one_hot_to_a_box_observation() -> None:
     world = AgentIndicator(TwoStepGame())
     shown = world.reset(0)
     np.testing.assert_array_equal(shown["agent_0"], [1, 0, 0, 1, 0])
@@ -63,7 +63,7 @@ def test_an_agent_is_shown_its_one_hot_behind_a_box() -> None:
     np.testing.assert_array_equal(world.state(), [0, 0, 1])
 
 
-def test_an_agent_is_shown_its_one_hot_beside_a_dict_and_others_zeros() -> None:
+def test_agent_indicator_adds_the_agents_one_hot_to_a_dict_and_zeros_for_unknown_agents() -> None:
     world = AgentIndicator(Foraging(foragers=2, max_foragers=2))
     shown = world.reset(0)
     np.testing.assert_array_equal(shown["forager_1"]["agent"], [0, 1])
@@ -104,7 +104,7 @@ def test_dict_observations_are_padded_key_by_key() -> None:
     assert shown["forager_0"]["action_mask"].tolist() == [1] * 5 + [0] * 4
 
 
-def test_a_padded_mask_forbids_what_the_own_mask_forbids() -> None:
+def test_padding_keeps_the_restrictions_of_an_existing_action_mask() -> None:
     world = PadSpaces(TicTacToe())
     world.reset(0)
     step = world.step({"x": 4})
@@ -134,7 +134,7 @@ class Pushes(World):
         return WorldStep(self.reset(0), {}, {}, {}, {}, False)
 
 
-def test_actions_in_boxes_are_padded_and_the_world_is_given_what_an_agent_has() -> None:
+def test_box_actions_are_padded_and_the_world_receives_each_agents_own_part() -> None:
     world = PadSpaces(Pushes())
     action = Box(np.float32([0, -1, 4]), np.float32([1, 2, 8]))
     assert world.spaces("small") == world.spaces("large") == Spaces(Box(0.0, 9.0, (3,)), action)
@@ -157,7 +157,7 @@ def test_actions_of_several_kinds_or_bounds_are_not_padded(wording) -> None:
         PadSpaces(mixed)
 
 
-def test_the_dead_are_shown_zeros_until_the_world_ends() -> None:
+def test_black_death_shows_zeros_to_dead_agents_until_the_world_ends() -> None:
     world = BlackDeath(Countdown())
     world.reset(0)
     world.step({"small": 1, "large": 2})
@@ -191,7 +191,7 @@ def test_black_death_ends_all_poles_with_the_last_one() -> None:
     assert len(set(lengths.values())) > 1
 
 
-def test_black_death_refuses_agents_that_nobody_foresaw() -> None:
+def test_black_death_refuses_agents_missing_from_possible_agents() -> None:
     world = BlackDeath(Foraging(size=4, foragers=3, max_foragers=4, food=16, growth=16))
     world.reset(0)
 
@@ -223,14 +223,14 @@ def test_the_rewards_of_a_team_are_summed() -> None:
     assert world.step({"team": (0, 1)}).rewards == {"team": -3.0}
 
 
-def test_a_reward_that_counts_once_must_be_the_same_for_all(wording) -> None:
+def test_a_team_reward_counted_once_must_be_equal_for_all_members(wording) -> None:
     world = Team(MatrixGame("prisoners_dilemma"), "team", ("agent_0", "agent_1"), reward="once")
     world.reset(0)
     with wording.raised(ValueError, "-3.0", "0.0"):
         world.step({"team": (0, 1)})
 
 
-def test_a_team_goes_on_while_a_member_lives_and_is_truncated_with_its_last_ones() -> None:
+def test_a_team_lives_while_any_member_lives_and_is_truncated_with_the_last_ones() -> None:
     world = Team(Countdown(), "team", ("small", "large"))
     world.reset(0)
     steps = [world.step({"team": (1, 2)}) for _ in range(4)]
@@ -245,7 +245,7 @@ def test_a_team_goes_on_while_a_member_lives_and_is_truncated_with_its_last_ones
     assert [step.truncateds for step in steps] == [{}] * 3 + [{"team": True}]
 
 
-def test_agents_that_are_in_no_team_stay_as_they_are() -> None:
+def test_agents_outside_the_team_are_unchanged() -> None:
     world, plain = Team(CartPoles(3), "team", ("pole_0", "pole_2")), CartPoles(3)
     shown, expected = world.reset(4), plain.reset(4)
     assert world.possible_agents == ["pole_1", "team"]
@@ -257,7 +257,7 @@ def test_agents_that_are_in_no_team_stay_as_they_are() -> None:
     assert one.rewards == {"pole_1": 1.0, "team": 2.0}
 
 
-def test_black_death_and_teams_are_for_worlds_in_which_all_act_at_once(wording) -> None:
+def test_black_death_and_teams_are_refused_for_turn_based_worlds_and_unknown_agents(wording) -> None:
     with wording.raised(EnvironmentUnusable):
         BlackDeath(TicTacToe())
     with wording.raised(EnvironmentUnusable):

@@ -87,7 +87,7 @@ def test_nominal_95_percent_intervals_cover_90_to_98_percent() -> None:
         assert 0.90 <= covered <= 0.98, name
 
 
-def test_doubly_robust_is_exact_with_an_exact_model_where_the_env_has_no_chance() -> None:
+def test_doubly_robust_is_exact_with_an_exact_model_of_a_deterministic_env() -> None:
     mdp = FiniteMDP(np.eye(3)[np.array([[1, 2], [2, 0], [0, 1]])] * 1.0, MDP.rewards, np.array([1.0, 0.0, 0.0]))
     drawn = sampled(mdp, BEHAVIOR, 30, np.random.default_rng(1))
     exact = mdp.q_of(JUDGED, GAMMA)
@@ -141,12 +141,12 @@ def test_the_value_of_the_direct_method_is_the_mean_of_the_initial_values() -> N
 @pytest.mark.parametrize(
     ("weights", "size"), [([1.0, 1.0, 1.0, 1.0], 4.0), ([1.0, 0.0, 0.0, 0.0], 1.0), ([2.0, 1.0, 1.0, 0.0], 16 / 6)]
 )
-def test_the_effective_sample_size_is_that_of_kish(weights: list[float], size: float) -> None:
+def test_the_effective_sample_size_is_kishs(weights: list[float], size: float) -> None:
     with np.errstate(divide="ignore"):
         assert effective_size(np.log(weights)) == pytest.approx(size)
 
 
-def test_policies_without_common_actions_have_no_effective_episodes() -> None:
+def test_without_common_actions_whole_episode_estimators_have_zero_effective_size() -> None:
     rewards = np.ones((2, 3))
     apart = WeighedEpisodes(rewards, np.array([[0.0] * 3, [-np.inf] * 3]), 0.5)
     for name, size in {"is": 0.0, "wis": 0.0, "pdis": 1.25 / (1 / 3 + 0.25), "wpdis": 1.25 / (1 / 3 + 0.25)}.items():

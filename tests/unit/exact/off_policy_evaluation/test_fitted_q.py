@@ -63,7 +63,7 @@ def test_without_discount_a_truncated_episode_ends() -> None:
     np.testing.assert_allclose(fitted.q()[0], [3.0, 0.0, -1.0, 0.0], atol=1e-2)
 
 
-def test_fits_depend_on_the_seed_and_their_weights_alone() -> None:
+def test_fits_are_reproducible_and_start_from_different_parameters() -> None:
     episodes = recorded(sampled(small_mdp(), BEHAVIOR, 20, np.random.default_rng(0)))
     settings = FitSettings(sgd_steps=5)
     first, again = (tabular(episodes, GAMMA, settings, fits=2).q() for _ in range(2))
@@ -76,7 +76,7 @@ def test_the_default_number_of_minibatches_grows_with_the_horizon() -> None:
     assert FitSettings(sgd_steps=7).sgd_steps_within(100) == 7
 
 
-def test_continuous_actions_of_the_judged_policy_are_valued_and_not_the_recorded_ones() -> None:
+def test_continuous_state_values_use_the_judged_policys_actions_instead_of_recorded_ones() -> None:
     """One-step episodes whose reward is twice the action plus the observation: v is the value of the judged action."""
     draws = np.random.default_rng(0)
     observations, actions = draws.normal(size=(2, 80, 1)).astype(np.float32)

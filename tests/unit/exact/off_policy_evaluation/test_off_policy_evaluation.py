@@ -51,7 +51,7 @@ def episodes_of_behavior(number: int = 200, log_probs: bool = True) -> RecordedE
     return recorded(sampled(MDP, BEHAVIOR, number, np.random.default_rng(0)), log_probs)
 
 
-def test_estimators_with_weights_come_first_and_agree_with_the_exact_value(wording) -> None:
+def test_importance_weighted_estimators_come_first_and_agree_with_the_exact_value(wording) -> None:
     found = evaluated(TabularPolicy(JUDGED), episodes_of_behavior(2000))
     value = MDP.at_start((JUDGED * MDP.q_of(JUDGED, GAMMA)).sum(-1))
     names = ["importance sampling", "per-decision importance sampling", "doubly robust"]
@@ -87,7 +87,7 @@ def test_weighted_estimates_are_refused_below_ten_effective_episodes(wording) ->
     assert plain.remarks == wording("10")
 
 
-def test_weights_that_are_far_from_1_in_the_mean_are_remarked_on(wording) -> None:
+def test_a_mean_importance_weight_far_from_1_causes_a_remark(wording) -> None:
     """The behavior policy never takes an action that the judged policy takes half the time: weights are too small."""
     episodes = episodes_of_behavior()
     episodes.actions[:] = 0
@@ -106,7 +106,7 @@ def test_a_deterministic_policy_gets_the_direct_method_and_fitted_q_evaluation_o
     assert found.remarks[0] == wording()
 
 
-def test_without_discount_truncated_episodes_end(wording) -> None:
+def test_without_discount_truncated_episodes_count_as_ended_with_a_remark(wording) -> None:
     found = evaluated(TabularPolicy(BEHAVIOR), episodes_of_behavior(), gamma=1.0)
     assert found.remarks[0] == wording()
     row = found.judged_by("importance sampling")
@@ -182,7 +182,7 @@ def evaluation_of(**estimates: ValueEstimate | None) -> PolicyEvaluation:
     return PolicyEvaluation("stochastic", 0.9, None, tuple(rows), ())
 
 
-def test_policies_are_ranked_by_their_estimates_with_the_pairs_that_the_data_tell_apart() -> None:
+def test_ranking_orders_policies_by_estimate_and_marks_pairs_with_resolved_differences() -> None:
     noise = np.array([-1.0, 0.0, 1.0])
     found = ranked(
         [

@@ -90,7 +90,7 @@ def test_densities_of_box_actions_are_in_the_units_of_the_env(family: str) -> No
     np.testing.assert_allclose(judged.log_probs[1:-1], expected[1:-1], rtol=1e-4, atol=1e-4)
 
 
-def test_sampled_continuous_actions_are_the_policys_own() -> None:
+def test_sampled_continuous_actions_follow_the_judged_policys_distribution() -> None:
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, Box(-2.0, 2.0, (1,)), SMALL))
     observations = np.tile(drawn_from(SEEN, 1), (1000, 1))
     recorded = episodes_of(observations, np.zeros((1000, 1), np.float32), (999,))
@@ -103,7 +103,7 @@ def test_sampled_continuous_actions_are_the_policys_own() -> None:
     assert np.std(judged.sampled) == pytest.approx(expected.std(), abs=0.1)
 
 
-def test_epsilon_greedy_probabilities_are_those_of_the_draws_under_a_mask() -> None:
+def test_masked_epsilon_greedy_probabilities_match_the_frequencies_of_drawn_actions() -> None:
     space = Dict(action_mask=MultiBinary(4), seen=SEEN)
     behavior = acting(plain_policy(QPolicy, space, Discrete(4, start=2), SMALL))
     rows = 4000
@@ -170,7 +170,7 @@ def test_views_show_the_recorded_actions_and_rewards() -> None:
     assert other[4] != pytest.approx(found[4], abs=1e-4)  # the action before it differs
 
 
-def test_a_decision_transformer_is_judged_after_the_recorded_actions() -> None:
+def test_a_decision_transformer_is_conditioned_on_the_recorded_actions() -> None:
     config = DTConfig.parse({"embedding": 8, "num_layers": 1, "context_length": 3, "target_return": 5.0})
     behavior = acting(DTPolicy(Spaces(SEEN, Discrete(2)), config, 0))
     observations = drawn_from(SEEN, 4)
@@ -194,7 +194,7 @@ def test_a_deterministic_continuous_policy_has_no_log_probabilities() -> None:
     np.testing.assert_allclose(actions, behavior.actions(observations, None))
 
 
-def test_greedy_discrete_actions_have_probability_one_or_none() -> None:
+def test_greedy_discrete_actions_have_probability_one_and_others_zero() -> None:
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, MultiDiscrete([2, 3]), SMALL))
     observations = drawn_from(SEEN, 4)
     actions = behavior.actions(observations, None)

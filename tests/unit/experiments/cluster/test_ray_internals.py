@@ -37,18 +37,18 @@ def test_private_names_of_ray_are_used_in_one_file() -> None:
                 assert "ray._private" not in file.read_text(), file
 
 
-def test_a_cluster_whose_nodes_have_types_by_their_ids_has_no_autoscaler() -> None:
+def test_a_cluster_with_node_ids_as_node_types_has_no_autoscaler() -> None:
     assert report_of_v1({"autoscaler_report": {"active_nodes": {f"node_{'0f' * 28}": 1}}}) == AutoscalerReport(
         is_fixed=True
     )
 
 
-def test_nothing_is_known_before_the_first_report() -> None:
+def test_the_autoscaler_report_is_empty_before_the_first_status() -> None:
     assert report_of_v1({}) == AutoscalerReport()
     assert report_of_v1({"autoscaler_report": {"active_nodes": {}}}) == AutoscalerReport()
 
 
-def test_the_first_autoscaler_reports_what_starts_and_what_could_not() -> None:
+def test_autoscaler_v1_reports_starting_and_failed_nodes() -> None:
     lack = {"is_available": False, "unavailable_node_information": {"category": "quota", "description": "no quota\nat"}}
     report = {
         "active_nodes": {"ray.head.default": 1},
@@ -62,7 +62,7 @@ def test_the_first_autoscaler_reports_what_starts_and_what_could_not() -> None:
     )
 
 
-def test_the_second_autoscaler_reports_what_starts_and_what_could_not() -> None:
+def test_autoscaler_v2_reports_starting_and_failed_nodes() -> None:
     pending, failed = LaunchRequest.Status.PENDING, LaunchRequest.Status.FAILED
     status = ClusterStatus(
         pending_launches=[LaunchRequest("", "cpu", 2, pending, 0)],
@@ -73,7 +73,7 @@ def test_the_second_autoscaler_reports_what_starts_and_what_could_not() -> None:
     assert report_of_v2(status) == AutoscalerReport(starting=("cpu", "cpu", "cpu"), failed=("cpu", "gpu (no quota)"))
 
 
-def test_a_process_that_answers_a_greeting_is_told_from_one_that_is_gone() -> None:
+def test_answers_http2_distinguishes_a_listening_server_from_a_closed_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 

@@ -30,7 +30,7 @@ def cluster(*cpus: float) -> Capacity:
     return Capacity(cpus=cpus, gpus=(0.0,) * len(cpus), place="the cluster at 10.0.0.1:6379", shares_trial_cpu=False)
 
 
-def test_a_trial_asks_for_its_own_process_first_and_a_bundle_for_each_worker() -> None:
+def test_a_trial_requests_a_bundle_for_its_own_process_and_one_for_each_worker() -> None:
     needs = TrialResources.of(trial(cpus=0.5, num_workers=2, num_gpus=1, num_cpus_per_worker=0.25))
     assert needs.bundles() == [{"CPU": 0.5, "GPU": 1.0}, {"CPU": 0.25}, {"CPU": 0.25}]
     assert needs.total_cpus == 1.0
@@ -46,7 +46,7 @@ def test_each_learner_has_a_bundle_with_its_share_of_the_gpus_and_the_trial_none
     assert (needs.total_cpus, needs.total_gpus) == (8, 1)
 
 
-def test_workers_that_learn_divide_the_gpus_and_each_must_find_its_share_on_one_node() -> None:
+def test_learning_workers_divide_the_gpus_and_each_share_must_fit_on_one_node() -> None:
     two = trial(algorithm="ddppo", num_workers=2, num_gpus=1)
     assert TrialResources.of(two).bundles() == [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 0.5}, {"CPU": 1.0, "GPU": 0.5}]
     alone = TrialResources.of(trial(algorithm="ddppo", num_gpus=1))
@@ -59,7 +59,7 @@ def test_workers_that_learn_divide_the_gpus_and_each_must_find_its_share_on_one_
     assert apart.room_for_workers(TrialResources.of(trial(algorithm="ddppo", num_workers=4, num_gpus=4))) == 2
 
 
-def test_learners_take_the_places_of_workers() -> None:
+def test_learners_need_room_like_workers() -> None:
     assert machine(2).fits(TrialResources.of(trial(num_learners=2)))
     assert machine(2).fits(TrialResources.of(trial(num_learners=1, num_workers=1)))
     assert not machine(2).fits(TrialResources.of(trial(num_learners=2, num_workers=1)))
@@ -71,7 +71,7 @@ def test_learners_take_the_places_of_workers() -> None:
     assert not mixed.fits(TrialResources.of(trial(num_learners=3, num_gpus=3)))
 
 
-def test_on_ones_own_machine_the_trial_shares_the_cores_of_its_workers() -> None:
+def test_on_a_single_machine_the_trial_process_shares_cores_with_its_workers() -> None:
     assert machine(2).fits(TrialResources.of(trial(num_workers=2)))
     assert not machine(2).fits(TrialResources.of(trial(num_workers=3)))
     assert machine(2).fits(TrialResources.of(trial(num_workers=8, num_cpus_per_worker=0.25)))
@@ -82,7 +82,7 @@ def test_a_process_larger_than_the_machine_never_fits() -> None:
     assert not machine(2).fits(TrialResources.of(trial(num_workers=1, num_cpus_per_worker=3)))
 
 
-def test_on_a_cluster_everything_stands_side_by_side_and_each_process_on_one_node() -> None:
+def test_on_a_cluster_all_processes_need_their_own_cpus_and_each_must_fit_on_one_node() -> None:
     assert cluster(2, 2).fits(TrialResources.of(trial(num_workers=3)))
     assert not cluster(2, 2).fits(TrialResources.of(trial(num_workers=4)))
     assert not cluster(2, 2).fits(TrialResources.of(trial(cpus=3)))
@@ -96,7 +96,7 @@ def test_on_a_cluster_the_trials_process_needs_cpus_and_gpus_of_the_same_node() 
     assert not mixed.fits(TrialResources.of(trial(cpus=2, num_gpus=1)))
 
 
-def test_ray_is_told_to_have_the_cores_or_what_the_largest_trial_needs() -> None:
+def test_ray_starts_with_the_number_of_cores_or_the_needs_of_the_largest_trial() -> None:
     assert ray_cpus([trial(), trial()], cores=2) == 2
     assert ray_cpus([trial(), trial(num_workers=2)], cores=2) == 3
     assert ray_cpus([trial(cpus=0.5, num_workers=2)], cores=2) == 3
@@ -117,7 +117,7 @@ def test_ray_is_told_to_have_the_cores_or_what_the_largest_trial_needs() -> None
         (trial(cpus=3), cluster(0), "resources.cpus"),
     ],
 )
-def test_the_refusal_has_the_numbers_and_the_way_out(
+def test_the_refusal_names_the_trial_the_setting_and_the_capacity(
     spec: TrialSpec, capacity: Capacity, setting: str, wording
 ) -> None:
     with wording.raised(UsageError, "000-seed=0", setting, capacity.place) as refused:
@@ -154,7 +154,7 @@ def test_the_stated_numbers_agree_with_the_advised_number_of_workers(
     assert f"needs {stated_cpus(trial(**settings), capacity):g} CPUs" in str(refused.value)
 
 
-def test_what_fits_is_not_refused() -> None:
+def test_trials_that_fit_are_not_refused() -> None:
     check_fits([trial(), trial(num_workers=2)], machine(2))
 
 

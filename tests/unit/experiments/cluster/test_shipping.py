@@ -61,7 +61,7 @@ def experiment(**entry: Any) -> Experiment:
     return found
 
 
-def test_what_is_named_is_shipped_with_what_it_imports(folder: Path, tmp_path: Path) -> None:
+def test_modules_named_in_a_spec_are_shipped_with_their_imports(folder: Path, tmp_path: Path) -> None:
     found = user_modules([experiment(), experiment(env="shipped_room:Room")])
     assert found == {
         "shipped_room": folder / "shipped_room.py",
@@ -105,7 +105,7 @@ def test_nothing_is_shipped_that_is_installed() -> None:
     assert code_environment([experiment()]) == {}
 
 
-def test_a_module_that_is_gone_or_no_python_stays_behind(folder: Path) -> None:
+def test_a_module_that_does_not_parse_is_shipped_and_a_missing_one_is_skipped(folder: Path) -> None:
     spec = experiment(env="shipped_room:Room")
     (folder / "shipped_late.py").write_text("import broken_python2, no_such_module_anywhere")
     found = user_modules([spec])
@@ -114,7 +114,9 @@ def test_a_module_that_is_gone_or_no_python_stays_behind(folder: Path) -> None:
     assert "shipped_late" not in user_modules([spec])
 
 
-def test_a_data_set_is_not_taken_for_code(folder: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_modules_larger_than_the_limit_are_refused_with_their_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setattr(shipping, "MAX_BYTES", 3)
     with wording.raised(UsageError, folder):
         code_environment([experiment(env="shipped_room:Room")])

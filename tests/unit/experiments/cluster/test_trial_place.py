@@ -89,7 +89,7 @@ def spec(iterations: int = 6, **checkpoint: Any) -> TrialSpec:
     return experiment.trials()[0]
 
 
-def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
+def test_after_each_push_the_run_has_the_same_files_as_the_trial(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
     place = mirror(disk, tmp_path)
     with TrialLoop(spec(), place.directory) as loop:
         while not loop.done:
@@ -145,7 +145,7 @@ def test_a_row_is_sent_once(tmp_path: Path, run: Path, monkeypatch: pytest.Monke
     disk.release(TRIAL)
 
 
-def test_a_trial_that_goes_on_elsewhere_gives_the_numbers_of_one_that_was_never_moved(
+def test_a_trial_that_moves_between_machines_produces_the_results_of_an_unmoved_one(
     tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     with TrialLoop(spec(every=2, best="episode_return_mean"), tmp_path / "still") as still:
@@ -255,7 +255,7 @@ def test_large_files_travel_in_pieces(tmp_path: Path, run: Path, disk: DriverFil
     again.close()
 
 
-def test_a_file_that_was_written_afresh_is_not_taken_for_one_that_grew(
+def test_a_rewritten_file_is_sent_whole_and_not_treated_as_appended(
     tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     place = mirror(disk, tmp_path)
@@ -271,7 +271,7 @@ def test_a_file_that_was_written_afresh_is_not_taken_for_one_that_grew(
     place.close()
 
 
-def test_who_lets_go_of_a_trial_is_waited_for(tmp_path: Path, disk: DriverFiles) -> None:
+def test_claiming_a_trial_waits_until_the_previous_process_releases_it(tmp_path: Path, disk: DriverFiles) -> None:
     before = mirror(disk, tmp_path)
 
     def let_go() -> None:
@@ -287,7 +287,7 @@ def test_who_lets_go_of_a_trial_is_waited_for(tmp_path: Path, disk: DriverFiles)
     after.close()
 
 
-def test_a_trial_is_not_taken_from_a_process_that_sees_the_run(
+def test_a_trial_claimed_by_a_process_with_access_to_the_run_is_not_taken_over(
     tmp_path: Path, run: Path, disk: DriverFiles, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
@@ -299,7 +299,7 @@ def test_a_trial_is_not_taken_from_a_process_that_sees_the_run(
     mirror(disk, tmp_path).close()
 
 
-def test_who_was_given_up_for_lost_writes_no_more(
+def test_a_process_considered_lost_can_no_longer_write(
     tmp_path: Path, run: Path, disk: DriverFiles, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
@@ -319,7 +319,7 @@ def test_who_was_given_up_for_lost_writes_no_more(
     there.close()
 
 
-def test_the_run_can_tell_that_a_trial_is_being_run_elsewhere(
+def test_a_trial_running_elsewhere_is_claimed_in_the_run_until_it_is_released(
     tmp_path: Path, run: Path, disk: DriverFiles, wording
 ) -> None:
     place = mirror(disk, tmp_path)
@@ -330,7 +330,9 @@ def test_the_run_can_tell_that_a_trial_is_being_run_elsewhere(
     place.close()
 
 
-def test_the_run_hears_of_its_own_paths_only(tmp_path: Path, run: Path, disk: DriverFiles, wording) -> None:
+def test_files_and_messages_sent_to_the_run_contain_the_runs_paths(
+    tmp_path: Path, run: Path, disk: DriverFiles, wording
+) -> None:
     place = mirror(disk, tmp_path)
     (place.directory / "error.txt").write_text(f"{place.directory}/failed")
     (place.directory / "trial.json").write_text(f'{{"error": "see {place.directory}/failed"}}')
@@ -341,7 +343,7 @@ def test_the_run_hears_of_its_own_paths_only(tmp_path: Path, run: Path, disk: Dr
     place.close()
 
 
-def test_checkpoints_of_others_are_fetched_and_the_newest_content_counts(
+def test_other_trials_checkpoints_are_fetched_once_and_again_if_their_content_changes(
     tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     parent = run / "001-seed=1/checkpoints/iteration_000002"
@@ -366,7 +368,7 @@ def test_checkpoints_of_others_are_fetched_and_the_newest_content_counts(
     place.close()
 
 
-def test_a_trial_begins_from_another_runs_checkpoint_wherever_it_begins(
+def test_a_trial_can_start_from_another_runs_checkpoint_on_any_machine(
     tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     with TrialLoop(spec(iterations=1), tmp_path / "earlier") as earlier:
@@ -390,7 +392,7 @@ def test_a_trial_begins_from_another_runs_checkpoint_wherever_it_begins(
     assert record.from_checkpoint == str(start)
 
 
-def test_folders_of_killed_processes_are_removed_and_those_of_living_ones_are_not(
+def test_folders_of_killed_processes_are_removed_but_not_those_of_living_ones(
     tmp_path: Path, disk: DriverFiles
 ) -> None:
     living = mirror(disk, tmp_path)

@@ -106,7 +106,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]
     return rows(rlrun.run(job(), runs_dir=tmp_path_factory.mktemp("whole")))
 
 
-def test_the_same_call_begins_a_run_continues_it_and_leaves_it_when_it_is_complete(
+def test_the_same_call_continues_an_interrupted_run_and_does_nothing_once_it_is_complete(
     tmp_path: Path, whole: Any, wording
 ) -> None:
     with pytest.raises(Interrupted):
@@ -143,7 +143,7 @@ def test_a_run_without_a_checkpoint_begins_again_and_says_so(tmp_path: Path, who
     assert rows(trials) == whole
 
 
-def test_a_directory_that_was_left_before_its_run_existed_becomes_the_run(tmp_path: Path, whole: Any, wording) -> None:
+def test_a_directory_left_by_an_interrupted_creation_becomes_the_run(tmp_path: Path, whole: Any, wording) -> None:
     (experiment,) = parse_experiments(job(stop={"iteration": 9}))
     left = RunDirectory.create(tmp_path, "job", experiment, experiment.trials(), "local")
     (left.path / RUN_FILE).unlink()  # it is written last
@@ -170,7 +170,7 @@ def test_a_directory_that_the_user_made_outlives_a_start_that_fails(tmp_path: Pa
     assert (tmp_path / "job/notes.txt").read_text() == "mine"
 
 
-def test_a_run_that_has_lost_its_table_is_not_begun_again(tmp_path: Path) -> None:
+def test_a_run_without_its_run_json_is_not_started_over(tmp_path: Path) -> None:
     interrupted(job(), tmp_path, 2)
     (tmp_path / "job" / RUN_FILE).unlink()
     before = content(tmp_path)
@@ -191,7 +191,7 @@ def test_a_run_that_has_lost_its_table_is_not_begun_again(tmp_path: Path) -> Non
         ({}, {"overrides": ["config.lr=0.5"]}, ["job.config.lr", 0.5]),
     ],
 )
-def test_settings_that_change_rows_are_listed_and_nothing_happens(
+def test_changed_settings_that_affect_results_are_listed_and_nothing_is_run(
     tmp_path: Path, changes: dict[str, Any], options: dict[str, Any], names: list[Any], wording
 ) -> None:
     interrupted(job(), tmp_path, 2)
@@ -228,7 +228,7 @@ def test_differing_settings_are_listed_with_their_lines_unless_the_call_override
     }
 
 
-def test_another_start_is_a_difference(tmp_path: Path, wording) -> None:
+def test_a_different_start_checkpoint_is_refused(tmp_path: Path, wording) -> None:
     (other,) = rlrun.run({"other": {**ENTRY, "stop": {"iteration": 1}}}, runs_dir=tmp_path)
     assert other.checkpoint is not None
     with pytest.raises(Interrupted):
@@ -239,7 +239,7 @@ def test_another_start_is_a_difference(tmp_path: Path, wording) -> None:
     assert trial.status == "TERMINATED"
 
 
-def test_settings_without_influence_on_rows_are_taken_over(tmp_path: Path, whole: Any) -> None:
+def test_changed_settings_that_do_not_affect_results_are_adopted(tmp_path: Path, whole: Any) -> None:
     interrupted(job(), tmp_path, 2)
     changed = job(
         checkpoint={"every": 1, "keep": 6},
@@ -284,7 +284,7 @@ def test_a_larger_stop_criterion_extends_the_run(tmp_path: Path, whole: Any, wor
         again(job(stop={"iteration": 3}), tmp_path)
 
 
-def test_a_schedule_that_ended_with_the_run_stays_when_the_run_is_extended(tmp_path: Path) -> None:
+def test_a_schedule_that_ends_with_the_run_keeps_its_end_when_the_run_is_extended(tmp_path: Path) -> None:
     def falling(stop: int, lr: Any = (("end", 1e-4),)) -> dict[str, Any]:
         return job(stop={"env_steps": stop}, config={**CONFIG, "lr": [[0, 1e-3], *map(list, lr)]})
 
@@ -342,7 +342,9 @@ def test_a_stage_is_not_extended_once_the_next_one_has_begun(tmp_path: Path) -> 
     assert [trial.last_result["iteration"] for trial in trials] == [3, 4]
 
 
-def test_each_experiment_of_a_call_goes_its_own_way(tmp_path: Path, whole: Any, wording) -> None:
+def test_each_experiment_of_a_call_is_started_continued_or_skipped_independently(
+    tmp_path: Path, whole: Any, wording
+) -> None:
     spec = {"one": job()["job"], "two": job()["job"], "three": job()["job"]}
     rlrun.run({"one": spec["one"]}, runs_dir=tmp_path)
     interrupted({"three": spec["three"]}, tmp_path, 2, "three")
@@ -352,7 +354,7 @@ def test_each_experiment_of_a_call_goes_its_own_way(tmp_path: Path, whole: Any, 
     assert rows(trials) == whole * 3
 
 
-def test_an_empty_disk_takes_the_run_from_the_storage(tmp_path: Path, whole: Any, wording) -> None:
+def test_a_run_missing_on_disk_is_fetched_from_the_storage(tmp_path: Path, whole: Any, wording) -> None:
     spec = job(storage=str(tmp_path / "storage"))
     interrupted(spec, tmp_path / "lost", 3)
     with pytest.raises(Interrupted):  # it completes the copy when it starts, but not when it loses power
@@ -367,7 +369,7 @@ def test_an_empty_disk_takes_the_run_from_the_storage(tmp_path: Path, whole: Any
     assert rows(elsewhere) == whole
 
 
-def test_without_the_flag_a_copy_that_only_the_storage_has_is_named(tmp_path: Path, wording) -> None:
+def test_without_resume_a_copy_found_only_in_the_storage_is_mentioned(tmp_path: Path, wording) -> None:
     spec = job(storage=str(tmp_path / "storage"), stop={"iteration": 1})
     rlrun.run(spec, runs_dir=tmp_path / "lost")
     events: list[RunEvent] = []
@@ -385,7 +387,7 @@ def test_a_copy_that_was_never_complete_is_begun_again(tmp_path: Path, whole: An
     assert (tmp_path / "storage/job" / RUN_FILE).read_bytes() == (tmp_path / "runs/job" / RUN_FILE).read_bytes()
 
 
-def test_what_lies_in_the_way_of_a_copy_is_left_alone(tmp_path: Path, wording) -> None:
+def test_a_directory_in_the_way_of_a_copy_is_refused_and_left_alone(tmp_path: Path, wording) -> None:
     spec = job(storage=str(tmp_path / "storage"))
     interrupted(spec, tmp_path / "lost", 3)
     (tmp_path / "runs/job").mkdir(parents=True)
@@ -454,7 +456,7 @@ def test_the_exit_code_of_a_failure_is_that_of_the_failed_command(tmp_path: Path
         again(spec, tmp_path)
 
 
-def test_some_failed_trials_are_left_and_the_others_are_complete(tmp_path: Path, wording) -> None:
+def test_failed_trials_are_not_rerun_when_all_others_are_complete(tmp_path: Path, wording) -> None:
     grounds = {"grid_search": [str(tmp_path), str(tmp_path / "sound")]}
     spec = job(env={"id": f"{__name__}:Fragile", "kwargs": {"sound": grounds}}, stop={"iteration": 1})
     rlrun.run(spec, runs_dir=tmp_path, executor="local")

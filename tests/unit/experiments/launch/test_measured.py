@@ -52,7 +52,7 @@ def test_the_smallest_of_nearly_equal_settings_is_chosen() -> None:
     assert chosen([fast, Timing(1, 64, (2000.0,)), Timing(8, 8, (2100.0,))]).num_workers == 1
 
 
-def test_a_run_has_plain_numbers_that_a_resume_takes(tmp_path: Path) -> None:
+def test_measured_settings_are_stored_as_numbers_that_a_resume_reuses(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     (trial,) = run({"a": SPEC}, runs_dir=tmp_path, watch=events.append)
     assert isinstance(events[0], RunMeasuring)
@@ -76,7 +76,9 @@ def test_a_run_has_plain_numbers_that_a_resume_takes(tmp_path: Path) -> None:
     assert repeated.env_steps > extended.env_steps
 
 
-def test_settings_are_not_timed_for_ever_by_a_clock_that_stands_still(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_clock_that_does_not_advance_stops_the_measurement_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     now = time.perf_counter()
     monkeypatch.setattr(timings, "WINDOW_S", 1.0)
     monkeypatch.setattr(time, "perf_counter", lambda: now)
@@ -100,7 +102,7 @@ def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[s
     assert "settings timed); results now depend on this machine" in said
 
 
-def test_a_failure_of_the_env_while_it_is_measured_shows_its_traceback(tmp_path: Path) -> None:
+def test_an_env_error_during_measurement_is_reported_and_leaves_no_run(tmp_path: Path) -> None:
     spec = {**SPEC, "env": f"{__name__}:groundless"}
     with pytest.raises(TrainingFailed, match="no ground"):
         run({"a": spec}, runs_dir=tmp_path / "runs")

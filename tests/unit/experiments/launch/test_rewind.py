@@ -76,7 +76,7 @@ def test_a_run_from_an_earlier_step_repeats_its_rows_and_keeps_the_later_ones_as
     assert record.exact_resume is True
 
 
-def test_a_second_time_has_a_folder_of_its_own_and_a_damaged_checkpoint_is_passed_over(run: Path) -> None:
+def test_each_rewind_has_its_own_folder_and_skips_damaged_checkpoints(run: Path) -> None:
     trial = run / "000-seed=0"
     (trial / "checkpoints/iteration_000003/state.npz").write_bytes(b"")
     events: list[RunEvent] = []
@@ -97,7 +97,9 @@ def test_a_second_time_has_a_folder_of_its_own_and_a_damaged_checkpoint_is_passe
         (500, "no trial has gone beyond 500 steps: 000-seed=0 has 214 env steps"),
     ],
 )
-def test_a_step_without_a_checkpoint_changes_nothing_and_says_which_there_are(run: Path, step: int, said: str) -> None:
+def test_rewinding_to_a_step_without_a_checkpoint_changes_nothing_and_lists_available_ones(
+    run: Path, step: int, said: str
+) -> None:
     before = state(run)
     with pytest.raises(UsageError, match=said):
         rlrun.resume(run, from_step=step)
@@ -105,7 +107,7 @@ def test_a_step_without_a_checkpoint_changes_nothing_and_says_which_there_are(ru
 
 
 @pytest.mark.parametrize("key", ["scheduler", "searcher", "output"])
-def test_a_run_whose_results_have_been_used_does_not_go_back(
+def test_a_run_with_a_scheduler_searcher_or_recorded_output_cannot_be_rewound(
     run: Path, key: str, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     opened = RunDirectory.open(run)
@@ -117,7 +119,7 @@ def test_a_run_whose_results_have_been_used_does_not_go_back(
     assert state(run) == before
 
 
-def test_a_run_that_a_later_stage_began_with_does_not_go_back(run: Path, wording) -> None:
+def test_a_run_that_a_later_stage_started_from_cannot_be_rewound(run: Path, wording) -> None:
     shutil.copytree(run, run.parent / "later")
     later = RunDirectory.open(run.parent / "later")
     later.write_table(replace(later.table, after="pole"))

@@ -41,7 +41,7 @@ def test_importing_the_entry_imports_neither_torch_nor_ray() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_importing_rlrun_alone_imports_next_to_nothing() -> None:
+def test_import_rlrun_imports_no_submodules() -> None:
     look = "import sys; before = set(sys.modules); import rlrun"
     look += "; print(sorted(name for name in set(sys.modules) - before if name.startswith('rlrun')))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
@@ -92,7 +92,7 @@ def test_a_start_that_fails_leaves_no_run_behind(tmp_path: Path, wording) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_learn_in_its_env_is_told_before_a_run(wording) -> None:
+def test_algorithms_that_do_not_fit_their_env_are_refused_before_a_run(wording) -> None:
     swing = parse_experiments({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}})
     sound = parse_experiments({"sound": SPEC, "grid": {**SPEC, "env": {"grid_search": ["CartPole-v1", "Acrobot-v1"]}}})
     judged = {**SPEC, "evaluation": {"every": 1, "episodes": 1, "env": "Acrobot-v1"}}
@@ -116,7 +116,7 @@ def test_a_wrong_spec_or_seed_is_a_spec_error(tmp_path: Path, wording) -> None:
         run({"a": SPEC}, seed=-1, runs_dir=tmp_path)
 
 
-def test_a_start_that_is_no_checkpoint_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_an_invalid_start_checkpoint_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError):
         run({"a": SPEC}, from_checkpoint=tmp_path, runs_dir=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
@@ -162,12 +162,12 @@ def test_a_cluster_is_joined_from_one_of_its_nodes_and_with_its_token_only(
     assert not (tmp_path / "runs").exists()
 
 
-def test_overrides_are_not_for_experiments_that_are_checked_already(tmp_path: Path, wording) -> None:
+def test_overrides_are_refused_for_experiments_that_are_already_parsed(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError):
         run(parse_experiments({"a": SPEC}), overrides=["stop.iteration=2"], runs_dir=tmp_path)
 
 
-def test_without_a_token_everyone_is_warned(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_cluster_without_token_authentication_causes_a_warning(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with wording.warned(UserWarning, "RAY_AUTH_MODE"):
         warn_if_open_to_everyone()
@@ -195,7 +195,7 @@ def test_several_trials_alone_do_not_need_ray(tmp_path: Path, more: dict[str, An
 
 
 @pytest.mark.parametrize("is_optional", [True, False])
-def test_a_ray_that_is_optional_starts_with_a_message_that_names_the_other_executor(
+def test_if_ray_is_optional_a_start_problem_points_to_the_local_executor(
     monkeypatch: pytest.MonkeyPatch, is_optional: bool
 ) -> None:
     def no_ray(*_numbers: int, say: Callable[[str], object], quiet: bool) -> None:
@@ -211,6 +211,6 @@ def test_a_ray_that_is_optional_starts_with_a_message_that_names_the_other_execu
     assert ["--executor local" in text for text in said] == [True] * is_optional + [False]
 
 
-def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_a_run_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a run"):
         resume(tmp_path)

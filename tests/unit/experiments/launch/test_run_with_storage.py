@@ -70,9 +70,7 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: P
     assert files(tmp_path / "storage/steady").keys() == files(tmp_path / "here/steady").keys()
 
 
-def test_a_run_that_went_on_elsewhere_and_comes_back_is_fetched_in_the_place_of_its_older_directory(
-    tmp_path: Path, wording
-) -> None:
+def test_a_run_that_continued_elsewhere_replaces_its_outdated_directory_when_resumed(tmp_path: Path, wording) -> None:
     job = spec(str(tmp_path / "storage"))
     said: list[str] = []
 
@@ -160,7 +158,7 @@ def test_a_storage_that_cannot_be_reached_is_refused_before_anything_begins(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_may_go_on_in_the_place_of_its_copy(tmp_path: Path) -> None:
+def test_a_run_can_be_resumed_directly_in_its_storage_copy(tmp_path: Path) -> None:
     rlrun.run(spec(str(tmp_path / "storage"), 2), runs_dir=tmp_path / "lost")
     shutil.rmtree(tmp_path / "lost")
     (trial,) = rlrun.resume(tmp_path / "storage/steady", extend={"iteration": 4})

@@ -183,7 +183,7 @@ def test_a_ppo_policy_of_discrete_actions_acts_as_in_sb3_and_can_be_trained_furt
     assert all((policies[1][name] == tensor).all() for name, tensor in policies[0].items())  # its learning rate is 0
 
 
-def test_an_a2c_policy_of_a_box_has_its_means_and_deviations_in_units_of_the_range() -> None:
+def test_an_a2c_box_policy_has_means_and_deviations_scaled_to_the_action_range() -> None:
     net = actor_critic(3, 1, 8, activation=nn.ReLU)
     net.register_parameter("log_std", nn.Parameter(torch.tensor([0.3])))
     kwargs = {":serialized:": "", "activation_fn": "<class 'torch.nn.modules.activation.ReLU'>"}
@@ -237,7 +237,7 @@ def test_a_tqc_policy_acts_as_in_sb3_contrib_and_keeps_its_quantiles() -> None:
         assert (target["critics.2.head.weight"] == both[1]["qf2"][2].weight.detach().numpy()).all()
 
 
-def test_a_sac_policy_of_pictures_acts_as_in_sb3_and_keeps_its_temperature() -> None:
+def test_a_sac_image_policy_acts_as_in_sb3_and_keeps_its_temperature() -> None:
     actor = parts(features_extractor=nature(), latent_pi=dense(512, 8), mu=nn.Linear(8, 2), log_std=nn.Linear(8, 2))
     both = [parts(features_extractor=nature(), **critics(514, 8)) for _ in range(2)]
     module = parts(actor=actor, critic=both[0], critic_target=both[1])
@@ -287,7 +287,7 @@ def normalization(path: Path, **changed: Any) -> Path:
     return path
 
 
-def test_the_lines_for_vecnormalize_make_numbers_with_which_the_policy_acts_as_there() -> None:
+def test_normalization_converted_from_vecnormalize_makes_the_policy_act_as_in_sb3() -> None:
     net = actor_critic(3, 1, 8)
     net.register_parameter("log_std", nn.Parameter(torch.zeros(1)))
     file, path = saved(Path("ppo.zip"), net, {"n_epochs": 3}), normalization(Path("norm.npz"))
@@ -310,7 +310,7 @@ def test_the_lines_for_vecnormalize_make_numbers_with_which_the_policy_acts_as_t
 
 
 @pytest.mark.parametrize("changed", [{"clip_obs": 5.0}, {"epsilon": 1e-2}, {"mean": np.zeros(4)}, {"var": -np.ones(3)}])
-def test_another_formula_of_normalization_is_refused(changed: dict[str, Any]) -> None:
+def test_normalization_with_a_different_formula_is_refused(changed: dict[str, Any]) -> None:
     net = actor_critic(3, 1, 8)
     net.register_parameter("log_std", nn.Parameter(torch.zeros(1)))
     path = normalization(Path("norm.npz"), **changed)
@@ -385,7 +385,7 @@ def test_a_bad_file_gets_one_message_and_leaves_no_run(kind: str, monkeypatch: p
     assert not list(Path("runs").glob("*"))
 
 
-def test_the_command_tells_the_run_and_what_to_do_with_it(wording) -> None:
+def test_the_import_command_prints_the_run_and_the_next_steps(wording) -> None:
     saved(Path("ppo.zip"), actor_critic(4, 2, 8), {"n_epochs": 3})
     Path("vecnormalize.pkl").touch()
     result = CliRunner().invoke(cli, ["import-sb3", "ppo.zip", "--env", "CartPole-v1", "--name", "theirs"])

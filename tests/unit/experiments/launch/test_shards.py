@@ -117,7 +117,7 @@ def test_shards_make_the_trials_and_rows_of_the_whole_sweep(tmp_path: Path, whol
     assert rlrun.resume(tmp_path / "sweep")[3].status == "TERMINATED"
 
 
-def test_shards_side_by_side_are_one_run(tmp_path: Path, whole: Path, wording) -> None:
+def test_concurrent_shards_share_one_run(tmp_path: Path, whole: Path, wording) -> None:
     here, run = Driver(os.getpid(), os.uname().nodename), tmp_path / "sweep"
 
     def shard_1() -> None:
@@ -139,7 +139,7 @@ def test_shards_side_by_side_are_one_run(tmp_path: Path, whole: Path, wording) -
     assert rows_of(run) == rows_of(whole)
 
 
-def test_a_whole_run_keeps_its_shards_away(tmp_path: Path, wording) -> None:
+def test_while_the_whole_run_is_running_its_shards_are_refused(tmp_path: Path, wording) -> None:
     for index in range(2):
         with pytest.raises(Interrupted):
             rlrun.run(one(), runs_dir=tmp_path, shard=(index, 2), watch=once(losing_power))
@@ -152,7 +152,7 @@ def test_a_whole_run_keeps_its_shards_away(tmp_path: Path, wording) -> None:
     assert [trial.status for trial in trials] == ["TERMINATED", "TERMINATED"]
 
 
-def test_a_killed_shard_is_repeated_while_the_other_goes_on(tmp_path: Path, whole: Path, wording) -> None:
+def test_a_killed_shard_can_be_repeated_while_the_other_runs(tmp_path: Path, whole: Path, wording) -> None:
     words = [json.dumps(sweep()), str(tmp_path), "local", "7", "SIGKILL", "self", "1/2"]
 
     def kill_and_repeat() -> None:
@@ -184,7 +184,7 @@ def test_an_interrupted_shard_says_that_its_command_continues_it(tmp_path: Path,
     assert [trial.status for trial in RunDirectory.open(tmp_path / "sweep").results()][::2] == ["PENDING", "PENDING"]
 
 
-def test_of_two_shards_that_come_first_one_creates_the_run(
+def test_if_two_shards_start_at_the_same_time_only_one_creates_the_run(
     tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     creates, waits, created = threading.Event(), threading.Event(), []
@@ -276,7 +276,9 @@ def test_a_shard_without_trials_says_so(tmp_path: Path, wording) -> None:
     ],
     ids=["asha", "pbt", "optuna", "storage", "auto", "stages"],
 )
-def test_what_needs_all_trials_in_one_process_is_refused(tmp_path: Path, changes: dict[str, Any], wording) -> None:
+def test_shards_of_experiments_that_need_all_trials_in_one_process_are_refused(
+    tmp_path: Path, changes: dict[str, Any], wording
+) -> None:
     with wording.raised(UsageError, "sweep", "shards"):
         rlrun.run(one(**changes), runs_dir=tmp_path / "runs", shard=(0, 2))
     assert not (tmp_path / "runs").exists()
@@ -288,7 +290,7 @@ def test_ray_is_refused_since_it_distributes_trials_itself(tmp_path: Path, optio
         rlrun.run(sweep(), runs_dir=tmp_path, shard=(0, 2), **options)
 
 
-def test_shards_must_have_the_settings_and_the_number_with_which_the_first_began(tmp_path: Path, wording) -> None:
+def test_all_shards_must_have_the_first_ones_settings_and_number_of_shards(tmp_path: Path, wording) -> None:
     rlrun.run(one(), runs_dir=tmp_path, shard=(0, 2))
     before = (tmp_path / "sweep" / RUN_FILE).read_bytes()
     with wording.raised(UsageError, "0/3", tmp_path / "sweep"):
@@ -299,7 +301,7 @@ def test_shards_must_have_the_settings_and_the_number_with_which_the_first_began
     assert RunDirectory.open(tmp_path / "sweep").results()[1].status == "PENDING"
 
 
-def test_a_run_that_began_as_a_whole_has_no_shards(tmp_path: Path, wording) -> None:
+def test_a_run_started_without_shards_cannot_be_continued_by_shards(tmp_path: Path, wording) -> None:
     rlrun.run(one(seeds=[3]), runs_dir=tmp_path)
     with wording.raised(UsageError, tmp_path / "sweep", "--shard"):
         rlrun.run(one(seeds=[3]), runs_dir=tmp_path, shard=(0, 2))

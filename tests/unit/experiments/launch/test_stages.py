@@ -63,7 +63,7 @@ def seen(trial: TrialResult) -> float:
     return count
 
 
-def test_each_seed_begins_where_it_ended_before_with_a_clock_of_its_own(tmp_path: Path) -> None:
+def test_each_seed_of_a_stage_starts_with_its_previous_weights_and_a_new_clock(tmp_path: Path) -> None:
     trials = run(chain({}, seeds=2), runs_dir=tmp_path, executor="local")
     assert [trial.directory.parent.name for trial in trials] == ["pole.first"] * 2 + ["pole.second"] * 2
     assert [trial.seed for trial in trials] == [0, 1, 0, 1]
@@ -91,7 +91,7 @@ def test_optimizers_are_taken_over_if_asked(taken: bool, tmp_path: Path) -> None
     assert steps[1] == steps[0] * (2 if taken else 1) > 1
 
 
-def test_a_stage_takes_the_keys_around_it_and_mistakes_are_at_their_lines(tmp_path: Path) -> None:
+def test_a_stage_inherits_keys_of_its_experiment_and_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
     text = """\
     pole:
       algorithm: ppo
@@ -132,7 +132,7 @@ def test_a_stage_takes_the_keys_around_it_and_mistakes_are_at_their_lines(tmp_pa
         ),
     ],
 )
-def test_stages_that_make_no_chain_are_refused(entry: dict[str, Any], message: str) -> None:
+def test_invalid_stages_are_refused(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         parse_experiments({"pole": entry})
 
@@ -181,12 +181,12 @@ def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def test_an_override_of_a_stage_that_is_not_there_is_refused_with_the_nearest_name(wording) -> None:
+def test_an_override_of_an_unknown_stage_is_refused_with_the_closest_name(wording) -> None:
     (problem,) = apply_overrides([Document({"pole": deepcopy(CHAIN)})], ["stages.frist.config.lr=1"], ENTRY_KEYS)
     assert problem.message == wording("frist", "first")
 
 
-def test_a_stage_without_what_it_begins_after_is_refused(tmp_path: Path, wording) -> None:
+def test_a_stage_without_the_stage_it_starts_from_is_refused(tmp_path: Path, wording) -> None:
     first, second = parse_experiments(chain({}, seeds=2))
     with wording.raised(UsageError, "pole.second", "pole.first"):
         run([second], runs_dir=tmp_path)
@@ -222,7 +222,7 @@ def recording(**changes: Any) -> dict[str, Any]:
     return {"env": "CartPole-v1", "stop": {"env_steps": 64}, "stages": stages}
 
 
-def test_each_seed_learns_from_what_the_stage_before_recorded_for_it(
+def test_each_seed_learns_from_the_data_its_previous_stage_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -254,12 +254,12 @@ def test_each_seed_learns_from_what_the_stage_before_recorded_for_it(
         ),
     ],
 )
-def test_stages_that_cannot_read_what_others_record_are_refused(entry: dict[str, Any], message: str) -> None:
+def test_stages_that_cannot_use_data_of_earlier_stages_are_refused(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         parse_experiments({"pole": entry})
 
 
-def test_the_drop_at_a_switch_is_the_last_evaluation_before_less_the_lowest_of_the_first_ones(tmp_path: Path) -> None:
+def test_the_drop_at_a_switch_is_the_last_evaluation_minus_the_lowest_early_one_after_it(tmp_path: Path) -> None:
     often = {"evaluation": {"every": 1, "episodes": 1}}
     spec = chain({**often, "config": {**CONFIG, "lr": 0.1}, "stop": {"iteration": 5}})
     spec["pole"]["stages"]["first"] = often
@@ -286,7 +286,7 @@ def test_a_seed_that_failed_in_a_stage_fails_in_the_next_one_too(tmp_path: Path,
     assert "pole.first" in trial.error
 
 
-def test_a_policy_without_a_target_network_is_refused_where_one_is_kept(tmp_path: Path, wording) -> None:
+def test_weights_without_a_target_network_are_refused_if_the_algorithm_needs_one(tmp_path: Path, wording) -> None:
     with Training("CartPole-v1", rlrun.DQN(model={"hiddens": [4]}, compile=False)) as training:
         saved = read_checkpoint(training.save(tmp_path / "saved"))
         del saved.tensors["targets/default"]

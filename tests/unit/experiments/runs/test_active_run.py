@@ -72,7 +72,7 @@ def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, mo
     assert "after 6 iterations" in said
 
 
-def test_a_signal_is_told_at_once_and_before_the_iteration_ends(tmp_path: Path) -> None:
+def test_a_signal_during_a_watcher_call_is_reported_once_and_directly_after_it(tmp_path: Path) -> None:
     told: list[str] = []
 
     def watch(event: RunEvent) -> None:
@@ -92,7 +92,7 @@ def test_a_signal_is_told_at_once_and_before_the_iteration_ends(tmp_path: Path) 
     assert told == ["RunStarted", "TrialNote", "note ends", "RunStopping", "TrialNote", "RunFinished"]
 
 
-def test_a_signal_is_told_in_the_middle_of_an_iteration(tmp_path: Path) -> None:
+def test_a_signal_is_reported_immediately_during_an_iteration(tmp_path: Path) -> None:
     told: list[RunEvent] = []
     run = run_watched(tmp_path, told.append)
     with run.interrupts:
@@ -119,7 +119,7 @@ def test_a_metric_that_the_spec_names_but_the_results_lack_is_noted_once(tmp_pat
     assert (note.trial, note.text) == ("000-seed=0", wording("stop", "info/energy", "info/energy_kwh"))
 
 
-def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_was_in(tmp_path: Path, wording) -> None:
+def test_a_trial_whose_process_died_in_an_env_is_reported_with_the_episode(tmp_path: Path, wording) -> None:
     (experiment,) = parse_experiments({"pole": SPEC})
     (trial,) = experiment.trials()
     directory = RunDirectory.create(tmp_path, "pole", experiment, [trial], "ray")
@@ -163,7 +163,7 @@ def test_the_second_signal_ends_the_run_at_once() -> None:
     assert interrupts.received == "SIGTERM"
 
 
-def test_the_handlers_come_back_also_when_a_library_took_the_signals_meanwhile() -> None:
+def test_signal_handlers_are_restored_even_if_a_library_replaced_them_meanwhile() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with Interrupts() as interrupts:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -174,7 +174,7 @@ def test_the_handlers_come_back_also_when_a_library_took_the_signals_meanwhile()
     assert {number: signal.getsignal(number) for number in before} == before
 
 
-def test_on_another_thread_signals_are_left_alone() -> None:
+def test_signal_handlers_are_not_installed_outside_the_main_thread() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen = []
 

@@ -120,13 +120,13 @@ def test_a_copy_that_its_owner_has_released_is_taken_over_at_once(
     assert caplog.messages == []
 
 
-def test_a_copy_that_stays_empty_leaves_its_name_free(uri: str, run: Path) -> None:
+def test_the_name_of_a_copy_that_stayed_empty_is_free_again(uri: str, run: Path) -> None:
     with CopyOwner(uri, run):
         assert is_taken(uri)
     assert not is_taken(uri)
 
 
-def test_an_owner_that_was_stopped_and_continues_has_lost_the_copy_and_changes_nothing(
+def test_an_owner_that_was_paused_while_its_copy_was_taken_over_can_no_longer_write(
     uri: str, run: Path, constants: Callable[..., None], wording
 ) -> None:
     constants(RENEW_EVERY_S=NEVER_S, TRUST_S=NEVER_S, GONE_AFTER_S=0.05)  # the first owner stops renewing
@@ -150,7 +150,7 @@ def test_an_owner_that_was_stopped_and_continues_has_lost_the_copy_and_changes_n
     assert generations(uri) == [1, 2]  # the first owner has renewed its record, without effect
 
 
-def test_of_processes_that_claim_a_copy_at_the_same_time_one_gets_it(path: str, constants: Callable[..., None]) -> None:
+def test_only_one_of_several_simultaneous_claims_of_a_copy_succeeds(path: str, constants: Callable[..., None]) -> None:
     constants(RENEW_EVERY_S=0.01)
     claimants = 6
     barrier, ended = threading.Barrier(claimants), threading.Barrier(claimants)
@@ -235,7 +235,9 @@ def test_a_kill_during_a_claim_leaves_a_directory_that_may_continue(uri: str, ru
             pass
 
 
-def test_while_a_storage_is_away_rows_may_be_written_and_the_copy_may_not(run: Path, tmp_path: Path) -> None:
+def test_while_the_storage_is_unreachable_training_continues_but_the_copy_is_not_written(
+    run: Path, tmp_path: Path
+) -> None:
     storage = tmp_path / "storage"
     with CopyOwner(str(storage / "steady"), run) as owner:
         storage.rename(tmp_path / "away")

@@ -64,7 +64,7 @@ def test_a_watcher_may_print(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert (tmp_path / "driver.log").read_text() == "to the log\n"
 
 
-def test_what_another_thread_prints_while_a_watcher_speaks_goes_to_the_log(
+def test_output_of_other_threads_goes_to_the_log_while_a_watcher_prints(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], wording
 ) -> None:
     log = DriverLog()
@@ -92,7 +92,7 @@ def test_a_second_experiment_gets_a_log_of_its_own(tmp_path: Path) -> None:
     assert len((tmp_path / "second.log").read_text().splitlines()) == 5
 
 
-def test_a_log_is_appended_to_when_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_resumed_run_appends_to_its_log(tmp_path: Path) -> None:
     for word in ("before", "after"):
         log = DriverLog()
         log.send_to(tmp_path / "driver.log")
@@ -102,7 +102,7 @@ def test_a_log_is_appended_to_when_the_run_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "driver.log").read_text() == "before\nafter\n"
 
 
-def test_closing_gives_the_streams_back_and_leaves_no_descriptor_open(tmp_path: Path) -> None:
+def test_closing_restores_the_streams_and_leaks_no_file_descriptors(tmp_path: Path) -> None:
     streams = (sys.stdout, sys.stderr)
     before = len(os.listdir("/dev/fd"))
     log = DriverLog()
@@ -114,7 +114,7 @@ def test_closing_gives_the_streams_back_and_leaves_no_descriptor_open(tmp_path: 
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_a_full_disk_takes_the_output_away_and_nothing_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_loses_output_but_raises_no_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with DriverLog() as log:
         log.send_to(tmp_path / "driver.log")
@@ -131,7 +131,7 @@ def test_a_full_disk_takes_the_output_away_and_nothing_else(tmp_path: Path, capf
     assert (tmp_path / "driver.log").read_text() == "kept\n"
 
 
-def test_without_a_file_nothing_is_touched(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_log_file_the_streams_are_unchanged(capfd: pytest.CaptureFixture[str]) -> None:
     log = DriverLog()
     with log.printing_to_terminal():
         print("plain")

@@ -32,7 +32,9 @@ def trial(name: str, status: Status, error: str = "") -> TrialResult:
         ("DAMAGED", False, False),
     ],
 )
-def test_what_is_neither_complete_nor_failed_is_left(status: Status, complete: bool, over: bool) -> None:
+def test_only_terminated_and_failed_trials_are_over_and_only_terminated_ones_complete(
+    status: Status, complete: bool, over: bool
+) -> None:
     assert (is_complete(status), is_over(status)) == (complete, over)
 
 
@@ -40,7 +42,7 @@ def test_a_run_of_complete_trials_has_not_failed() -> None:
     assert failure_of([trial("000", "TERMINATED")]) is None
 
 
-def test_a_run_fails_with_what_its_trials_say_and_how_to_go_on_with_those_that_are_left(wording) -> None:
+def test_a_runs_failure_lists_its_trials_errors_and_the_command_to_continue(wording) -> None:
     trials = [trial("000", "TERMINATED"), trial("001", "ERROR", "it burns"), trial("002", "KILLED")]
     failure = failure_of(
         [*trials, trial("003", "RUNNING")], {RUN / "003": TrainingFailed("another process is running it")}
@@ -48,17 +50,17 @@ def test_a_run_fails_with_what_its_trials_say_and_how_to_go_on_with_those_that_a
     assert str(failure) == wording("/runs/pole", "001", "003")
 
 
-def test_a_call_that_leaves_nothing_raises_nothing_even_where_trials_have_failed() -> None:
+def test_a_call_that_leaves_no_trials_unfinished_raises_nothing_even_if_some_failed() -> None:
     assert call_failure([trial("000", "ERROR", "it burns")], [], signal="SIGINT", fault=None, errors={}) is None
 
 
-def test_a_call_that_leaves_trials_without_a_signal_has_failed(wording) -> None:
+def test_a_call_that_leaves_trials_unfinished_without_a_signal_fails(wording) -> None:
     found = call_failure([trial("000", "KILLED")], [resume_command(RUN)], signal="", fault=None, errors={})
     assert isinstance(found, TrainingFailed)
     assert str(found) == wording(LEFT, "000")
 
 
-def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made_are_complete(wording) -> None:
+def test_a_search_with_trials_left_to_create_fails_even_if_all_created_ones_are_complete(wording) -> None:
     found = call_failure([trial("000", "TERMINATED")], [resume_command(RUN)], signal="", fault=None, errors={})
     assert isinstance(found, TrainingFailed)
     assert str(found) == wording(LEFT)
@@ -72,7 +74,7 @@ def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made
         (RayEnded("Ray has ended"), 4, f"Ray has ended; {LEFT}"),
     ],
 )
-def test_what_stopped_all_trials_is_told_before_the_trials(
+def test_the_cause_that_stopped_all_trials_is_reported_before_the_trials(
     fault: DiskFull | RayEnded | None, exit_code: int, text: str
 ) -> None:
     found = call_failure([trial("000", "INTERRUPTED")], [resume_command(RUN)], signal="SIGINT", fault=fault, errors={})
@@ -80,7 +82,7 @@ def test_what_stopped_all_trials_is_told_before_the_trials(
     assert (found.exit_code, str(found)) == (exit_code, text)
 
 
-def test_a_command_names_a_run_as_the_user_would_type_it(
+def test_resume_commands_are_quoted_and_use_relative_paths_as_a_user_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -24,7 +24,7 @@ from rlrun.experiments.runs.provenance import commits, typed_command
     ],
 )
 @pytest.mark.parametrize("joined", [True, False])
-def test_values_that_a_setting_calls_secret_are_left_out_of_the_command(setting: str, shown: str, joined: bool) -> None:
+def test_values_of_settings_with_secret_names_are_masked_in_the_command(setting: str, shown: str, joined: bool) -> None:
     words = [f"--set={setting}"] if joined else ["--set", setting]
     expected = [f"--set={shown}"] if joined else ["--set", shown]
     assert typed_command(["rlrun", *words, "-f", "a.yaml"]).replace("'", "").split() == [
@@ -50,12 +50,12 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-def test_a_repository_is_known_by_the_commit_of_its_branch(tmp_path: Path) -> None:
+def test_the_commit_of_a_repository_is_read_from_its_branch(tmp_path: Path) -> None:
     lab = repository(tmp_path / "lab")
     assert commits([lab / "specs", lab, tmp_path]) == {str(lab): FIRST}
 
 
-def test_a_commit_without_a_branch_and_packed_branches_are_read_too(tmp_path: Path) -> None:
+def test_detached_heads_and_packed_refs_are_read_too(tmp_path: Path) -> None:
     lab = repository(tmp_path / "lab")
     (lab / ".git/refs/heads/main").unlink()
     (lab / ".git/packed-refs").write_text(
@@ -66,7 +66,7 @@ def test_a_commit_without_a_branch_and_packed_branches_are_read_too(tmp_path: Pa
     assert commits([lab]) == {str(lab): FIRST}
 
 
-def test_a_worktree_is_known_by_its_own_branch(tmp_path: Path) -> None:
+def test_the_commit_of_a_worktree_is_read_from_its_own_branch(tmp_path: Path) -> None:
     lab = repository(tmp_path / "lab")
     own = lab / ".git/worktrees/side"
     own.mkdir(parents=True)
@@ -80,7 +80,7 @@ def test_a_worktree_is_known_by_its_own_branch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("head", ["", "ref: refs/heads/none", "nonsense", "ref: ../../../etc/passwd"])
-def test_what_cannot_be_understood_is_no_commit(tmp_path: Path, head: str) -> None:
+def test_an_invalid_git_head_yields_no_commit(tmp_path: Path, head: str) -> None:
     lab = repository(tmp_path / "lab")
     (lab / ".git/HEAD").write_text(head)
     assert commits([lab]) == {}

@@ -31,7 +31,7 @@ def new_run(runs: Path, name: str = "sweep") -> RunDirectory:
     return RunDirectory.create(runs, name, experiment, experiment.trials(), "ray")
 
 
-def test_a_new_run_holds_its_table_its_spec_and_every_trial_pending(tmp_path: Path) -> None:
+def test_a_new_run_contains_run_json_and_all_its_trials_as_pending(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     table = json.loads((run.path / "run.json").read_text())
     assert table["experiment"] == "sweep"
@@ -44,25 +44,25 @@ def test_a_new_run_holds_its_table_its_spec_and_every_trial_pending(tmp_path: Pa
     assert [result.params for result in run.results()][2:] == [{"lr": 3e-4}, {"lr": 3e-4}]
 
 
-def test_the_spec_of_a_run_is_a_spec_file_that_means_the_same(tmp_path: Path) -> None:
+def test_the_stored_spec_of_a_run_loads_as_an_equivalent_experiment(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     (again,) = load_experiments([run.path / "spec.yaml"])
     (first,) = parse_experiments({"sweep": SPEC})
     assert again.trials() == first.trials() == [run.trial(name) for name in TRIALS]
 
 
-def test_the_spec_of_an_immense_run_that_was_allowed_is_read_again(tmp_path: Path) -> None:
+def test_a_run_allowed_to_exceed_the_trial_limit_can_be_read_again(tmp_path: Path) -> None:
     immense = {**SPEC, "config": {"lr": {"uniform": [0, 1]}}, "searcher": "optuna", "num_samples": 6_000}
     (experiment,) = parse_experiments({"sweep": immense}, max_trials=12_000)
     run = RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "ray")
     assert run.experiment().to_data() == experiment.to_data()
 
 
-def test_a_taken_name_gets_company(tmp_path: Path) -> None:
+def test_a_run_whose_name_is_taken_gets_a_numbered_suffix(tmp_path: Path) -> None:
     assert [new_run(tmp_path).path.name for _ in range(3)] == ["sweep", "sweep-2", "sweep-3"]
 
 
-def test_an_opened_run_is_the_one_that_was_made_also_where_it_was_moved_to(tmp_path: Path) -> None:
+def test_a_moved_run_opens_with_the_same_content(tmp_path: Path) -> None:
     made = new_run(tmp_path / "here")
     moved = shutil.move(made.path, tmp_path / "there")
     opened = RunDirectory.open(Path(moved))
@@ -70,7 +70,7 @@ def test_an_opened_run_is_the_one_that_was_made_also_where_it_was_moved_to(tmp_p
     assert [result.directory for result in opened.results()] == [tmp_path / "there" / name for name in TRIALS]
 
 
-def test_an_extension_that_was_interrupted_can_be_asked_for_again(tmp_path: Path) -> None:
+def test_an_interrupted_extension_can_be_repeated(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     spec = run.path / TRIALS[1] / "spec.yaml"
     spec.rename(tmp_path / "elsewhere")
@@ -82,7 +82,7 @@ def test_an_extension_that_was_interrupted_can_be_asked_for_again(tmp_path: Path
     assert run.experiment().stop.bounds == {"iteration": 2}
 
 
-def test_finished_trials_and_failed_ones_are_not_unfinished(tmp_path: Path) -> None:
+def test_finished_trials_are_not_unfinished_and_failed_ones_only_with_retry_failed(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.mark(TRIALS[0], "TERMINATED")
     run.mark(TRIALS[1], "ERROR", "boom")
@@ -101,7 +101,7 @@ def test_a_damaged_table_is_refused_by_name(tmp_path: Path, content: str, wordin
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", "/etc", "..", ""])
-def test_a_trial_s_name_that_leads_out_of_the_run_is_refused(tmp_path: Path, name: str, wording) -> None:
+def test_a_trial_name_that_points_outside_the_run_is_refused(tmp_path: Path, name: str, wording) -> None:
     run = new_run(tmp_path)
     table = json.loads((run.path / "run.json").read_text())
     (run.path / "run.json").write_text(json.dumps({**table, "trials": [name]}))
@@ -143,7 +143,7 @@ def test_a_damaged_spec_of_a_trial_is_refused_by_name(tmp_path: Path) -> None:
             run.trial(TRIALS[0])
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path, wording) -> None:
+def test_a_path_that_is_not_a_run_is_refused(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError, "run.json"):
         RunDirectory.open(tmp_path / "nowhere")
 
@@ -183,14 +183,14 @@ def test_a_run_without_a_result_can_be_discarded_and_no_other(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["sweep-2"]
 
 
-def test_runs_go_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runs_folder_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RLRUN_RUNS", raising=False)
     assert default_runs_dir() == Path("runs")
     monkeypatch.setenv("RLRUN_RUNS", "/somewhere")
     assert default_runs_dir() == Path("/somewhere")
 
 
-def test_folders_of_the_users_are_kept_for_a_resume_and_those_of_python_are_not(
+def test_the_users_import_paths_are_stored_for_a_resume_but_not_those_of_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(tmp_path / "gone")])
@@ -203,7 +203,7 @@ def test_folders_of_the_users_are_kept_for_a_resume_and_those_of_python_are_not(
     assert sys.path == ["/first", str(tmp_path)]
 
 
-def test_a_runs_folder_that_is_a_file_is_the_user_s_mistake(tmp_path: Path, wording) -> None:
+def test_a_runs_folder_that_is_a_file_is_a_usage_error(tmp_path: Path, wording) -> None:
     (tmp_path / "runs").write_text("")
     with wording.raised(UsageError):
         new_run(tmp_path / "runs")

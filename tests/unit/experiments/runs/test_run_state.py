@@ -50,7 +50,7 @@ def first(state: RunState) -> TrialResult:
     return next(trial for trial in state.trials if trial.name == FIRST)
 
 
-def test_a_run_is_told_with_its_trials_in_order(run: RunDirectory) -> None:
+def test_the_state_of_a_run_lists_its_trials_in_order(run: RunDirectory) -> None:
     write(run, FIRST, "TERMINATED", 1.0, 3.0, 2.0, best_return=3.0, iteration=3, env_steps=300)
     state = read_run_state(run.path)
     assert (state.experiment, state.drivers, state.problem) == ("sweep", (), "")
@@ -101,7 +101,7 @@ def test_the_driver_is_the_process_that_holds_the_lock(run: RunDirectory) -> Non
         ("TERMINATED", "", "TERMINATED", "TERMINATED"),
     ],
 )
-def test_a_status_is_what_trial_json_says_in_the_light_of_who_is_alive(
+def test_a_trials_status_combines_trial_json_with_whether_a_driver_is_alive(
     run: RunDirectory, status: TrialStatus, host: str, alone: str, driven: str
 ) -> None:
     write(run, FIRST, status, host=host, pid=7 if status == "RUNNING" else None)
@@ -110,7 +110,7 @@ def test_a_status_is_what_trial_json_says_in_the_light_of_who_is_alive(
         assert first(read_run_state(run.path)).status == driven
 
 
-def test_a_trial_that_some_process_holds_runs(run: RunDirectory) -> None:
+def test_a_trial_claimed_by_a_process_counts_as_running(run: RunDirectory) -> None:
     write(run, FIRST, "RUNNING", 1.0, host="here", pid=7)
     directory = run.trial_directory(FIRST)
     directory.claim()
@@ -121,7 +121,7 @@ def test_a_trial_that_some_process_holds_runs(run: RunDirectory) -> None:
     assert (trial.status, trial.place) == ("RUNNING", "here:7")
 
 
-def test_the_best_of_a_trial_that_runs_counts_what_came_after_its_last_checkpoint(
+def test_the_best_return_of_a_running_trial_includes_rows_after_its_last_checkpoint(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(run, FIRST, "RUNNING", 1.0, 9.0, 5.0, best_return=1.0, iteration=1)
@@ -132,12 +132,12 @@ def test_the_best_of_a_trial_that_runs_counts_what_came_after_its_last_checkpoin
     assert read_run_state(run.path).trials[1].best_return is None
 
 
-def test_the_best_of_a_run_by_an_earlier_version_is_found_in_its_rows(run: RunDirectory) -> None:
+def test_the_best_return_of_a_run_from_an_earlier_version_is_found_in_its_rows(run: RunDirectory) -> None:
     write(run, FIRST, "TERMINATED", 1.0, 9.0, 5.0)
     assert first(read_run_state(run.path)).best_return == 9.0
 
 
-def test_members_of_populations_are_told_with_the_settings_they_have_now(run: RunDirectory) -> None:
+def test_population_members_are_listed_with_their_current_settings(run: RunDirectory) -> None:
     directory = run.trial_directory(FIRST)
     directory.write_spec({**directory.read_spec(), "population": 3})
     write(run, FIRST, "TERMINATED", 1.0, params={"lr": 0.5})
@@ -145,7 +145,7 @@ def test_members_of_populations_are_told_with_the_settings_they_have_now(run: Ru
     assert (trial.population, trial.params) == (3, {"lr": 0.5})
 
 
-def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory, wording) -> None:
+def test_damaged_files_are_reported_and_the_rest_is_read(run: RunDirectory, wording) -> None:
     write(run, SECOND, "TERMINATED", 4.0)
     (run.path / FIRST / "trial.json").write_text('{"name": "x", "status": "RUNNING", "seed": "one"}')
     (run.path / FIRST / "spec.yaml").write_bytes(b"\xff\xfe")
@@ -172,7 +172,7 @@ def test_a_trial_whose_directory_is_gone_is_damaged(run: RunDirectory, wording) 
     )
 
 
-def test_nothing_is_written_and_nothing_of_the_users_is_imported(run: RunDirectory) -> None:
+def test_reading_a_runs_state_writes_nothing_and_imports_no_user_code(run: RunDirectory) -> None:
     spec = run.trial_directory(FIRST)
     spec.write_spec({**spec.read_spec(), "algorithm": "no_such_module:Nothing"})
     write(run, FIRST, "RUNNING", 1.0)

@@ -107,7 +107,7 @@ class Mortal(RunUpload):
 
 
 @pytest.mark.parametrize("is_object_store", [True, False])
-def test_a_kill_at_any_moment_leaves_a_run_that_can_go_on(tmp_path: Path, is_object_store: bool) -> None:
+def test_a_kill_at_any_moment_leaves_a_copy_that_can_be_resumed(tmp_path: Path, is_object_store: bool) -> None:
     run = new_run(tmp_path)
     for trial in (TRIAL, "001-seed=1"):
         for iteration in (1, 2, 3):
@@ -147,7 +147,7 @@ def test_a_kill_at_any_moment_leaves_a_run_that_can_go_on(tmp_path: Path, is_obj
     assert files(back) == files(run)
 
 
-def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_only(
+def test_failed_uploads_are_retried_and_raise_only_if_they_still_fail_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wording
 ) -> None:
     monkeypatch.setattr(run_upload, "COPY_EVERY_S", 0.01)
@@ -174,12 +174,12 @@ def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_on
 
 
 @pytest.mark.parametrize("uri", ["weird://bucket/runs", "fsspec+no-such-thing://x"])
-def test_a_storage_that_is_none_is_refused(tmp_path: Path, uri: str) -> None:
+def test_an_unknown_kind_of_storage_is_refused(tmp_path: Path, uri: str) -> None:
     with pytest.raises(UsageError, match=f"storage .*{uri[:4]}"):
         RunUpload(new_run(tmp_path), copy_location(uri, "steady"))
 
 
-def test_a_storage_that_takes_nothing_is_refused_before_anything_runs(tmp_path: Path, wording) -> None:
+def test_an_unwritable_storage_is_refused_before_anything_runs(tmp_path: Path, wording) -> None:
     (tmp_path / "file").touch()
     with (
         wording.raised(UsageError, "/file/steady"),
@@ -188,7 +188,7 @@ def test_a_storage_that_takes_nothing_is_refused_before_anything_runs(tmp_path: 
         pass
 
 
-def test_a_run_does_not_come_back_over_another(tmp_path: Path, wording) -> None:
+def test_fetching_a_run_over_an_existing_one_is_refused(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     uri = copy_location(str(tmp_path / "storage"), run.name)
     with RunUpload(run, uri):

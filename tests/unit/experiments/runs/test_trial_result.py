@@ -33,7 +33,7 @@ def trial(tmp_path: Path) -> TrialResult:
     return read_trial(directory.path, "pole", has_driver=False)
 
 
-def test_what_is_cheap_is_read_at_once(trial: TrialResult) -> None:
+def test_cheap_attributes_of_a_trial_are_read_immediately(trial: TrialResult) -> None:
     assert (trial.name, trial.experiment, trial.status, trial.seed) == ("000", "pole", "TERMINATED", 4)
     assert (trial.params, trial.configuration, trial.population) == ({"lr": 0.1}, 2, None)
     assert (trial.env_steps, trial.best_return, trial.last_result["iteration"]) == (300, 9.0, 3)
@@ -46,7 +46,7 @@ def test_a_trial_that_a_scheduler_has_ended_is_shown_as_stopped(trial: TrialResu
     assert replace(trial, stop_reason=reason).shown_status == shown
 
 
-def test_its_checkpoints_are_looked_for_when_they_are_asked_for_and_then_kept(trial: TrialResult) -> None:
+def test_checkpoints_are_scanned_on_first_access_and_then_cached(trial: TrialResult) -> None:
     (trial.directory / "checkpoints/iteration_000003/manifest.json").write_text("{")
     assert trial.checkpoint == trial.directory / "checkpoints/iteration_000002"
     assert trial.best_checkpoint == trial.checkpoint
@@ -57,13 +57,13 @@ def test_its_checkpoints_are_looked_for_when_they_are_asked_for_and_then_kept(tr
     assert replace(trial).checkpoint == trial.directory / "checkpoints/iteration_000004"
 
 
-def test_a_trial_without_a_spec_has_no_best_checkpoint_to_tell(trial: TrialResult, wording) -> None:
+def test_the_best_checkpoint_of_a_trial_without_a_spec_is_an_error(trial: TrialResult, wording) -> None:
     (trial.directory / "spec.yaml").unlink()
     with wording.raised(RunDamaged, "/spec.yaml", "000"):
         _ = trial.best_checkpoint
 
 
-def test_of_its_rows_the_metrics_that_are_wanted_are_kept(trial: TrialResult) -> None:
+def test_only_the_requested_metrics_are_read_from_the_rows(trial: TrialResult) -> None:
     read = replace(trial, metrics=("episode_return_mean", "info/score"))
     np.testing.assert_array_equal(read.columns.values["episode_return_mean"], [1, 9, 5])
     np.testing.assert_array_equal(read.columns.values["info/score"], [np.nan] * 3)
@@ -72,7 +72,7 @@ def test_of_its_rows_the_metrics_that_are_wanted_are_kept(trial: TrialResult) ->
     assert read.best("info/score") is None
 
 
-def test_rows_that_cannot_be_read_are_told_and_nothing_is_raised(trial: TrialResult, wording) -> None:
+def test_unreadable_rows_are_reported_as_a_problem_without_an_exception(trial: TrialResult, wording) -> None:
     (trial.directory / "result.json").unlink()
     (trial.directory / "result.json").mkdir()
     read = replace(trial, metrics=("episode_return_mean",))
@@ -87,7 +87,9 @@ def change_rows(trial: TrialResult, old: str, new: str) -> TrialResult:
     return replace(read_trial(trial.directory, "pole", has_driver=False), metrics=("episode_return_mean",))
 
 
-def test_a_row_that_differs_from_its_checkpoint_is_told_and_taken_from_there(trial: TrialResult, wording) -> None:
+def test_a_row_that_differs_from_its_checkpoint_is_reported_and_read_from_the_checkpoint(
+    trial: TrialResult, wording
+) -> None:
     changed = change_rows(trial, "5.0}", "99.0}")
     assert changed.problems == wording(trial.directory / "result.json", "episode_return_mean")
     assert changed.columns.values["episode_return_mean"].tolist() == [1, 9, 5]
@@ -95,14 +97,14 @@ def test_a_row_that_differs_from_its_checkpoint_is_told_and_taken_from_there(tri
     assert changed.best_return == 9.0
 
 
-def test_a_return_above_the_best_of_trial_json_is_told_and_does_not_count(trial: TrialResult, wording) -> None:
+def test_a_return_above_the_best_one_in_trial_json_is_reported_and_ignored(trial: TrialResult, wording) -> None:
     shutil.rmtree(trial.directory / "checkpoints")
     changed = change_rows(trial, "5.0}", "99.0}")
     assert changed.problems == wording(trial.directory / "result.json", "episode_return_mean", "trial.json", "99")
     assert (changed.best("episode_return_mean"), changed.best_return) == (9, 9)
 
 
-def test_rows_that_are_gone_are_told_with_whether_a_checkpoint_knows_them(trial: TrialResult, wording) -> None:
+def test_missing_rows_are_reported_and_read_from_checkpoints_if_possible(trial: TrialResult, wording) -> None:
     shutil.rmtree(trial.directory / "checkpoints/iteration_000002")
     (trial.directory / "result.json").unlink()
     read = replace(trial, metrics=("episode_return_mean",))
@@ -111,7 +113,7 @@ def test_rows_that_are_gone_are_told_with_whether_a_checkpoint_knows_them(trial:
     assert read.columns.values["episode_return_mean"].tolist() == [1, 5]
 
 
-def test_rows_and_checkpoints_behind_what_trial_json_knows_are_of_a_trial_that_was_killed(trial: TrialResult) -> None:
+def test_rows_and_checkpoints_newer_than_trial_json_are_no_problem_in_a_killed_trial(trial: TrialResult) -> None:
     record = TrialDirectory(trial.directory).read_record()
     assert record is not None
     TrialDirectory(trial.directory).write_record(replace(record, status="RUNNING", iteration=2, best_return=None))
@@ -121,7 +123,7 @@ def test_rows_and_checkpoints_behind_what_trial_json_knows_are_of_a_trial_that_w
     assert killed.best_return == 9.0
 
 
-def test_a_best_return_that_is_no_number_is_damage(trial: TrialResult, wording) -> None:
+def test_a_best_return_that_is_not_a_number_is_reported_as_damage(trial: TrialResult, wording) -> None:
     file = trial.directory / "trial.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "best_return": "nine"}))
     read = read_trial(trial.directory, "pole", has_driver=False)
@@ -129,7 +131,7 @@ def test_a_best_return_that_is_no_number_is_damage(trial: TrialResult, wording) 
     assert problem == wording(file, "best_return")
 
 
-def test_the_best_of_a_trial_that_evaluates_is_that_of_its_evaluations(tmp_path: Path) -> None:
+def test_the_best_score_of_a_trial_with_evaluations_comes_from_them(tmp_path: Path) -> None:
     metric = "evaluation/episode_return_mean"
     directory = TrialDirectory(tmp_path / "000")
     record = TrialRecord("000", "RUNNING", seed=0, judged_by=metric)
@@ -154,14 +156,14 @@ def test_a_trial_of_an_earlier_version_is_judged_by_its_return(trial: TrialResul
     assert (older.judged_by, older.best_score) == ("episode_return_mean", 9.0)
 
 
-def test_a_trial_json_that_was_altered_is_damage(trial: TrialResult, wording) -> None:
+def test_an_altered_trial_json_is_reported_as_damage(trial: TrialResult, wording) -> None:
     file = trial.directory / "trial.json"
     file.write_text(file.read_text().replace('"best_return": 9.0', '"best_return": 8.0'))
     read = read_trial(trial.directory, "pole", has_driver=False)
     assert read.problems == wording(file)
 
 
-def test_what_is_glaring_is_told_without_reading_all_rows(trial: TrialResult, wording) -> None:
+def test_obvious_problems_are_reported_without_reading_all_rows(trial: TrialResult, wording) -> None:
     file = trial.directory / "result.json"
     lines = file.read_bytes().splitlines(keepends=True)
     assert trial.obvious_problems == ()
@@ -173,7 +175,7 @@ def test_what_is_glaring_is_told_without_reading_all_rows(trial: TrialResult, wo
     assert trial.obvious_problems == wording(trial.directory / "spec.yaml")
 
 
-def test_a_trial_that_never_reported_a_return_is_told_so_without_reading_its_rows(trial: TrialResult) -> None:
+def test_a_trial_without_returns_is_recognized_without_reading_its_rows(trial: TrialResult) -> None:
     directory = TrialDirectory(trial.directory)
     record = directory.read_record()
     assert record is not None

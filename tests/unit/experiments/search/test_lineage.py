@@ -25,7 +25,7 @@ def generation(number: int) -> Generation:
     return Generation(7, number, (kept, copy))
 
 
-def test_generations_come_back_as_they_were_written_around_a_torn_line(tmp_path: Path) -> None:
+def test_generations_are_read_back_unchanged_and_a_torn_line_is_skipped(tmp_path: Path) -> None:
     assert read_generations(tmp_path) == []
     lineage = Lineage(tmp_path)
     lineage.append(generation(1))
@@ -38,7 +38,7 @@ def test_generations_come_back_as_they_were_written_around_a_torn_line(tmp_path:
     assert newest["001-b"] == (2, generation(2).members[1])
 
 
-def test_a_kept_checkpoint_outlasts_the_one_it_was_made_of(tmp_path: Path) -> None:
+def test_a_kept_checkpoint_survives_the_deletion_of_its_source(tmp_path: Path) -> None:
     checkpoint = tmp_path / "000-a/checkpoints/iteration_000003"
     (checkpoint / "policies").mkdir(parents=True)
     (checkpoint / "policies/default.safetensors").write_bytes(b"weights")
@@ -75,7 +75,7 @@ def test_a_checkpoint_that_cannot_be_linked_is_copied_whole_or_not_at_all(
     assert [path.name for path in (tmp_path / "generations/000-a").iterdir()] == ["000001"]
 
 
-def test_only_what_is_needed_stays(tmp_path: Path) -> None:
+def test_checkpoints_that_are_no_longer_needed_are_deleted(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
     lineage = Lineage(tmp_path)
@@ -89,7 +89,7 @@ def test_only_what_is_needed_stays(tmp_path: Path) -> None:
     assert not (tmp_path / "generations").exists()
 
 
-def test_of_several_stops_of_a_trial_the_last_counts_and_a_torn_one_does_not(tmp_path: Path) -> None:
+def test_the_last_stop_decision_of_a_trial_is_used_and_a_torn_line_is_ignored(tmp_path: Path) -> None:
     assert read_stops(tmp_path) == {}
     first, second = StopDecision("000-a", 10.0, 1.5, "asha: first"), StopDecision("000-a", 20.0, None, "asha: second")
     append_stop(tmp_path, first)

@@ -70,7 +70,7 @@ def write_rows(run: Path, trial: str, *returns: float | None) -> None:
     (run / trial / RESULT_FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_the_score_is_the_mean_of_the_last_values_also_of_a_trial_that_came_through_at_last(tmp_path: Path) -> None:
+def test_the_score_is_the_mean_of_last_values_even_if_a_trial_succeeds_after_a_failure(tmp_path: Path) -> None:
     sweep = suggestions(tmp_path)
     first, second = sweep.next_trials()
     write_rows(tmp_path / "swept", first.name, 10.0, 20.0, None)
@@ -82,7 +82,7 @@ def test_the_score_is_the_mean_of_the_last_values_also_of_a_trial_that_came_thro
     assert [line["score"] for line in ends if "complete" in line] == [None, 30.0]
 
 
-def test_trials_that_a_searcher_makes_start_where_the_others_start(tmp_path: Path) -> None:
+def test_trials_created_by_a_searcher_start_from_the_given_checkpoint(tmp_path: Path) -> None:
     sweep = suggestions(tmp_path, tmp_path / "checkpoint")
     first, _ = sweep.next_trials()
     record = TrialDirectory(tmp_path / "swept" / first.name).read_record()
@@ -124,7 +124,7 @@ def test_the_run_directory_holds_the_journal_and_optunas_study(tmp_path: Path) -
     }
 
 
-def test_a_search_goes_on_in_the_same_directory(tmp_path: Path) -> None:
+def test_a_search_continues_after_its_directory_was_copied(tmp_path: Path) -> None:
     first = make_searcher(experiment(tmp_path), tmp_path)
     for number in range(6):
         first.suggest(number)
@@ -136,13 +136,13 @@ def test_a_search_goes_on_in_the_same_directory(tmp_path: Path) -> None:
     assert second.suggest(6) == first.suggest(6)
 
 
-def test_a_spec_whose_mode_has_changed_is_another_search(tmp_path: Path, wording) -> None:
+def test_a_search_is_not_resumed_with_a_different_mode(tmp_path: Path, wording) -> None:
     make_searcher(experiment(tmp_path), tmp_path)
     with wording.raised(UsageError):
         make_searcher(experiment(tmp_path, mode="min"), tmp_path)
 
 
-def test_a_missing_package_is_told_with_the_pip_command(
+def test_a_missing_package_is_reported_with_its_pip_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     spec = experiment(tmp_path)

@@ -38,7 +38,7 @@ def test_fragments_of_a_given_length_fill_the_batch() -> None:
     ]
 
 
-def test_a_written_number_stays_as_it_is() -> None:
+def test_a_number_given_in_the_config_is_kept() -> None:
     config = PPOConfig(num_workers=2, num_envs_per_worker=16)
     assert candidates(config, ["num_envs_per_worker"], 8) == [(2, 8), (2, 16), (2, 32)]
     assert candidates(config, ["num_workers"], 4) == [(0, 16), (1, 16), (4, 16)]
@@ -63,7 +63,7 @@ def test_auto_is_written_back_until_it_is_measured() -> None:
     assert parse_experiments({"a": measured.to_data()}) == [measured]
 
 
-def test_a_machine_may_have_measured_settings(wording) -> None:
+def test_a_machine_entry_may_use_auto_settings(wording) -> None:
     machines = {"here": {"num_workers": "auto"}}
     (experiment,) = parse_experiments({"a": {**ENTRY, "machines": machines}}, ["machine=here"])
     assert experiment.auto == ("num_workers",)
@@ -92,7 +92,7 @@ EXTERNAL = {"external": {"port": 9900, "spaces": SPACES}}
         ({"config": {"num_workers": "atuo"}}, "a.config.num_workers: must be a whole number >= 0, not 'atuo'"),
     ],
 )
-def test_auto_is_refused_where_numbers_change_what_is_learned(part: dict[str, Any], said: str) -> None:
+def test_auto_is_rejected_if_the_number_would_affect_learning(part: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         parse_experiments({"a": {**ENTRY, "config": BOTH, **part}})
 
@@ -108,7 +108,7 @@ def test_auto_is_refused_for_several_policies(wording) -> None:
         parse_experiments({"a": entry})
 
 
-def test_validate_says_beforehand_that_numbers_depend_on_the_machine(tmp_path: Path, wording) -> None:
+def test_validate_warns_that_auto_settings_depend_on_the_machine(tmp_path: Path, wording) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("a: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 9}, config: {num_workers: auto}}\n")
     result = CliRunner().invoke(cli, ["validate", str(spec)])

@@ -995,13 +995,13 @@ def validate(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["validate", *arguments])
 
 
-def test_there_are_many_cases_with_names_of_their_own() -> None:
+def test_there_are_at_least_60_cases_with_unique_names() -> None:
     assert len(CASES) >= 60
     assert len({case.name for case in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_broken_spec_is_answered_with_the_line_and_what_to_do(case: Case) -> None:
+def test_the_error_for_a_broken_spec_gives_the_line_and_a_fix(case: Case) -> None:
     spec = case.spec if isinstance(case.spec, bytes) else case.spec.encode()
     Path("spec.yaml").write_bytes(spec)
     result = validate("spec.yaml", *(word for override in case.overrides for word in ("--set", override)))
@@ -1010,7 +1010,7 @@ def test_a_broken_spec_is_answered_with_the_line_and_what_to_do(case: Case) -> N
     assert result.stdout == ""
 
 
-def test_a_column_that_the_env_does_not_name_is_told_with_all_other_mistakes() -> None:
+def test_a_column_missing_from_the_env_is_reported_with_all_other_mistakes() -> None:
     constraint = {"column": "cost", "limit": 1.0}
     wrong = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 0}, "config": {"constraint": constraint}}
     with pytest.raises(SpecError) as raised:
@@ -1018,7 +1018,7 @@ def test_a_column_that_the_env_does_not_name_is_told_with_all_other_mistakes() -
     assert [problem.path for problem in raised.value.problems] == ["a.stop.env_steps", "a.env.columns"]
 
 
-def test_a_missing_file_is_answered_with_the_nearest(wording) -> None:
+def test_the_error_for_a_missing_file_suggests_the_closest_name(wording) -> None:
     Path("cartpole.yaml").write_text(GOOD)
     result = validate("cartpoel.yaml")
     assert (result.exit_code, result.stderr) == (
@@ -1027,7 +1027,7 @@ def test_a_missing_file_is_answered_with_the_nearest(wording) -> None:
     )
 
 
-def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mistakes(folder: Path, wording) -> None:
+def test_unsupported_action_spaces_are_reported_with_all_other_mistakes(folder: Path, wording) -> None:
     (folder / "spec.yaml").write_text(
         "alone: {algorithm: dqn, env: Pendulum-v1, stop: {env_steps: 10}, config: {lrr: 1}}\n"
         "sweep: {algorithm: td3, env: {id: {grid_search: [Pendulum-v1, CartPole-v1]}}, stop: {env_steps: 10}}\n"
@@ -1051,7 +1051,7 @@ def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mist
 
 
 @pytest.mark.parametrize("command", [["train", "--dry-run"], ["train"]])
-def test_actions_that_are_not_supported_are_told_before_a_run(command: list[str], wording) -> None:
+def test_unsupported_action_spaces_are_reported_before_a_run_starts(command: list[str], wording) -> None:
     Path("spec.yaml").write_text("swing: {algorithm: td3, env: CartPole-v1, stop: {env_steps: 10}}\n")
     for words in (["spec.yaml"], ["--algorithm", "td3", "--env", "CartPole-v1"]):
         result = CliRunner().invoke(cli, [*command, *words])
@@ -1059,7 +1059,7 @@ def test_actions_that_are_not_supported_are_told_before_a_run(command: list[str]
         assert result.stderr == wording("env.id")
 
 
-def test_keys_of_hooks_logging_and_exploration_elsewhere_get_an_answer(folder: Path) -> None:
+def test_hook_logging_and_exploration_keys_of_other_libraries_are_explained(folder: Path) -> None:
     keys = ["callbacks: x", "wandb: true", "tensorboard_log: x", "verbose: 1", "steps: 5"]
     (folder / "spec.yaml").write_text(entry("\n  ".join([*keys, "config: {exploration_enabled: true}"])))
     told = [line.partition(" ")[2] for line in validate("spec.yaml").stderr.splitlines()]
@@ -1093,7 +1093,7 @@ def test_a_module_that_raises_does_not_hide_the_mistakes_of_other_specs(folder: 
     assert "ZeroDivisionError" in alone.stderr
 
 
-def test_a_plugin_whose_policy_is_not_there_is_refused(folder: Path, wording) -> None:
+def test_a_plugin_whose_policy_family_cannot_be_imported_is_rejected(folder: Path, wording) -> None:
     (folder / "policy_lab.py").write_text(
         "from rlrun.algorithms.ppo import PPO\n\n\nclass Own(PPO):\n    policy_family = 'no_such_lab.nets:Net'\n"
     )
@@ -1103,14 +1103,14 @@ def test_a_plugin_whose_policy_is_not_there_is_refused(folder: Path, wording) ->
     assert result.stderr == wording("spec.yaml:2:14", "try.algorithm", "no_such_lab.nets")
 
 
-def test_a_class_behind_a_dot_is_answered_with_the_colon(folder: Path, wording) -> None:
+def test_an_import_path_with_a_dot_gets_a_hint_to_use_a_colon(folder: Path, wording) -> None:
     (folder / "greenhouse.py").write_text("raise AssertionError('a hint imports nothing')\n")
     (folder / "spec.yaml").write_text(env("greenhouse.Greenhouse"))
     hint = "did you mean 'greenhouse:Greenhouse'?"
     assert validate("spec.yaml").stderr == wording(hint, "spec.yaml:3:8", "try.env.id", "greenhouse.Greenhouse")
 
 
-def test_a_directory_is_no_file(folder: Path, wording) -> None:
+def test_a_directory_without_specs_is_rejected(folder: Path, wording) -> None:
     (folder / "specs").mkdir()
     result = validate("specs")
     assert (result.exit_code, result.stderr) == (2, wording())
@@ -1132,7 +1132,7 @@ def test_a_file_that_cannot_be_read_says_why(folder: Path, path: str, message: s
     assert (result.exit_code, result.stderr) == (2, f"{message}\n")
 
 
-def test_the_mistakes_of_all_files_are_told_together(folder: Path, wording) -> None:
+def test_the_mistakes_of_all_files_are_reported_together(folder: Path, wording) -> None:
     (folder / "one.yaml").write_text(config("lrr: 1"))
     (folder / "two.yaml").write_text(GOOD + "  zseeds: 3\n")
     result = validate("one.yaml", "two.yaml", "absent.yaml")
@@ -1147,14 +1147,14 @@ def test_an_env_whose_package_is_missing_ends_with_the_pip_command_and_exit_code
     assert result.stderr == wording("spec.yaml:3:8", "try.env.id", "phys2d/CartPole-v1")
 
 
-def test_a_mistake_in_the_spec_goes_before_a_missing_package(folder: Path) -> None:
+def test_spec_mistakes_take_precedence_over_a_missing_package(folder: Path) -> None:
     (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1") + "  config: {lrr: 1}\n")
     result = validate("spec.yaml")
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_what_a_user_module_raises_is_shown_with_its_own_traceback(folder: Path, wording) -> None:
+def test_an_error_in_a_user_module_is_shown_with_its_traceback(folder: Path, wording) -> None:
     (folder / "lab_licence.py").write_text("raise RuntimeError('expired')\n")
     (folder / "lab_that_fails.py").write_text("import lab_licence\n")  # Python draws no carets below an import
     (folder / "spec.yaml").write_text(env("lab_that_fails:World"))

@@ -407,16 +407,16 @@ def problems(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("lines", "messages"), [*SCHEDULERS, *SEARCHERS, *POPULATIONS, *OTHERS])
-def test_what_is_wrong_beside_a_sweep_is_told_with_its_place(lines: str, messages: list[str]) -> None:
+def test_mistakes_in_a_spec_with_a_sweep_are_reported_with_their_location(lines: str, messages: list[str]) -> None:
     assert problems(f"{SWEEP}  {lines}\n") == messages
 
 
 @pytest.mark.parametrize(("lines", "messages"), WITHOUT_A_SWEEP)
-def test_what_is_wrong_without_a_sweep_is_told_with_its_place(lines: str, messages: list[str]) -> None:
+def test_mistakes_in_a_spec_without_a_sweep_are_reported_with_their_location(lines: str, messages: list[str]) -> None:
     assert problems(f"{BASE}  {lines}\n") == messages
 
 
-def test_mistakes_of_a_population_are_told_beside_those_of_the_config(wording) -> None:
+def test_mistakes_in_population_and_config_are_reported_together(wording) -> None:
     spec = f"{BASE}  config: {{lrr: 1, gamma: 2}}\n  {PBT.format('{lr: {uniform: [-1, 1]}}')}\n  seeds: 0\n"
     assert problems(spec) == wording(IN_MUTATIONS, "try.config.lrr", "try.config.gamma", "lr.uniform.0")
 
@@ -425,7 +425,7 @@ def test_mistakes_of_a_population_are_told_beside_those_of_the_config(wording) -
     "override",
     ["scheduler.asha.grace_period=1e4", "scheduler={asha: {grace_period: 1e4}}", "scheduler.asha={grace_period: 1e4}"],
 )
-def test_a_scheduler_that_is_a_name_can_be_overridden_by_its_settings(override: str) -> None:
+def test_settings_of_a_scheduler_given_by_name_can_be_overridden(override: str) -> None:
     Path("spec.yaml").write_text(f"{SWEEP}  scheduler: asha\n")
     (made,) = load_experiments(["spec.yaml"], [override])
     assert made.scheduler is not None

@@ -13,13 +13,13 @@ from rlrun.experiments.spec.expansion import (
 from rlrun.experiments.spec.search_space import find_spaces
 
 
-def test_filling_puts_values_where_spaces_stand_and_leaves_the_data_alone() -> None:
+def test_filling_replaces_search_spaces_by_values_in_a_copy_of_the_data() -> None:
     data = {"a": {"uniform": [0, 1]}, "b": [1, {"choice": [2, 3]}]}
     assert fill(data, {("a",): 0.5, ("b", 1): 3}) == {"a": 0.5, "b": [1, 3]}
     assert data == {"a": {"uniform": [0, 1]}, "b": [1, {"choice": [2, 3]}]}
 
 
-def test_the_grid_is_gone_through_for_every_sample_with_fresh_draws() -> None:
+def test_every_sample_covers_the_whole_grid_with_fresh_draws() -> None:
     spaces, _ = find_spaces({"g": {"grid_search": [1, 2]}, "h": {"grid_search": ["a", "b"]}, "u": {"uniform": [0, 1]}})
     found = expand(spaces, num_samples=2, seed=3)
     assert count(spaces, 2) == len(found) == 8
@@ -39,20 +39,20 @@ def test_draws_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
     assert expand(spaces, 1, seed=0)[0][("u",)] == random_bits / 2**53
 
 
-def test_more_samples_and_further_spaces_leave_earlier_draws_alone() -> None:
+def test_adding_samples_or_spaces_does_not_change_earlier_draws() -> None:
     few, _ = find_spaces({"u": {"uniform": [0, 1]}})
     more, _ = find_spaces({"t": {"uniform": [0, 1]}, "u": {"uniform": [0, 1]}})
     before = [drawn[("u",)] for drawn in expand(few, 2, seed=0)]
     assert [drawn[("u",)] for drawn in expand(more, 5, seed=0)][:2] == before
 
 
-def test_the_same_space_in_two_places_is_drawn_from_apart() -> None:
+def test_equal_spaces_in_two_places_are_drawn_independently() -> None:
     spaces, _ = find_spaces({"t": {"uniform": [0, 1]}, "u": {"uniform": [0, 1]}})
     (drawn,) = expand(spaces, 1, seed=0)
     assert drawn[("t",)] != drawn[("u",)]
 
 
-def test_filling_makes_room_for_what_was_not_said() -> None:
+def test_filling_adds_keys_that_the_data_lacks() -> None:
     data = {"config": {"model": {"conv": "nature"}, "lr": [[0, {"uniform": [0, 1]}]]}}
     values = {("config", "model", "activation"): "relu", ("config", "a", "b"): 1, ("config", "lr", 0, 1): 0.5}
     assert filled(data, values) == {
@@ -61,7 +61,7 @@ def test_filling_makes_room_for_what_was_not_said() -> None:
     assert data == {"config": {"model": {"conv": "nature"}, "lr": [[0, {"uniform": [0, 1]}]]}}
 
 
-def test_what_is_stated_can_be_looked_up() -> None:
+def test_values_in_the_data_can_be_looked_up_by_location() -> None:
     data = {"config": {"lr": None, "model": {"hiddens": [64]}}}
     assert has_value_at(data, ("config", "lr"))  # null is a value
     assert not has_value_at(data, ("config", "gamma"))
@@ -79,7 +79,7 @@ def test_a_sweep_runs_each_configuration_with_every_seed() -> None:
     ]
 
 
-def test_members_start_with_draws_of_their_own_where_nothing_is_stated() -> None:
+def test_each_member_draws_its_own_start_for_settings_missing_from_the_config() -> None:
     mutated, _ = find_spaces({"lr": {"uniform": [0, 1]}, "gamma": {"uniform": [0, 1]}}, ("config",))
     planned = list(planned_members({"config": {"gamma": 0.9}}, [{}, {}], mutated, [5, 6]))
     place = ("config", "lr")
@@ -94,7 +94,7 @@ def test_members_start_with_draws_of_their_own_where_nothing_is_stated() -> None
     ]
 
 
-def test_members_of_populations_have_seeds_of_their_own() -> None:
+def test_every_member_of_every_population_has_a_different_seed() -> None:
     seeds = [member_seed(population, member) for population in range(50) for member in range(50)]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**31 for seed in seeds)

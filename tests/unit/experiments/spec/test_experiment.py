@@ -48,7 +48,7 @@ def test_an_entry_gets_these_defaults() -> None:
         ({"evaluation": {"every": 5}, "checkpoint": {"best": None}}, None),
     ],
 )
-def test_the_best_is_by_evaluation_where_there_is_one_and_the_resolved_spec_says_so(
+def test_best_is_judged_by_evaluations_if_configured_and_the_resolved_spec_says_so(
     said: dict[str, Any], best: str | None
 ) -> None:
     made = experiment(**said)
@@ -107,7 +107,7 @@ def sharing(made: Experiment) -> list[int]:
     return [trial.trials_sharing_update for trial in made.trials()]
 
 
-def test_a_trial_says_how_many_share_its_update_those_with_other_seeds_and_scheduled_settings() -> None:
+def test_trials_that_differ_only_in_seeds_and_scheduled_settings_share_an_update() -> None:
     config = {"lr": {"grid_search": [1e-3, 1e-4]}, "entropy_coeff": {"uniform": [0.0, 0.1]}}
     assert sharing(experiment()) == [1]
     assert sharing(experiment(config=config, seeds=3)) == [6] * 6
@@ -117,7 +117,7 @@ def test_a_trial_says_how_many_share_its_update_those_with_other_seeds_and_sched
     assert experiment(config=config, seeds=3).first_trial().trials_sharing_update == 6
 
 
-def test_a_searchers_trials_share_an_update_where_it_chooses_scheduled_settings_alone() -> None:
+def test_trials_of_a_searcher_share_an_update_if_only_scheduled_settings_vary() -> None:
     searcher = {"optuna": {"metric": "episode_return_mean", "mode": "max"}}
     lr = {"lr": {"loguniform": [1e-4, 1e-2]}}
     scheduled = experiment(config=lr, searcher=searcher, num_samples=5, seeds=2)
@@ -148,7 +148,7 @@ def test_envs_and_their_arguments_can_vary() -> None:
     assert [trial.name for trial in both.trials()] == ["000-env=CartPole-v1-seed=0", "001-env=Pendulum-v1-seed=0"]
 
 
-def test_whole_floats_drawn_for_whole_fields_are_whole_numbers() -> None:
+def test_floats_drawn_for_integer_settings_become_ints() -> None:
     made = experiment(config={"minibatch_size": {"quniform": [32, 256, 32]}}, num_samples=5)
     sizes = [trial.config.to_data()["minibatch_size"] for trial in made.trials()]
     assert all(isinstance(size, int) and size % 32 == 0 for size in sizes)
@@ -172,7 +172,7 @@ def test_a_trial_survives_json() -> None:
         assert type(back.config) is PPOConfig
 
 
-def test_an_experiment_survives_its_own_data() -> None:
+def test_an_experiment_is_unchanged_by_a_round_trip_through_its_data() -> None:
     made = experiment(config={"lr": {"uniform": [0, 1e-2]}}, seeds=2, num_samples=2, expect={"episode_return_mean": 1})
     data = json.loads(json.dumps(made.to_data()))
     assert data["config"] == {"lr": {"uniform": [0, 1e-2]}}
@@ -180,7 +180,7 @@ def test_an_experiment_survives_its_own_data() -> None:
     assert back.trials() == made.trials()
 
 
-def test_what_is_expected_is_data_as_it_was_written() -> None:
+def test_expect_is_written_back_as_data_with_the_same_targets() -> None:
     expect = ExpectConfig.parse({"episode_return_mean": 450, "info/success": 0.9})
     unsaid = {
         "within_env_steps": None,
@@ -198,23 +198,23 @@ def test_what_is_expected_is_data_as_it_was_written() -> None:
     "metric",
     ["iteration", "episode_return_mean", "learner/kl", "learner/lr", "info/success", "time/learn_s", "time_total_s"],
 )
-def test_reported_metrics_can_be_stopped_by(metric: str) -> None:
+def test_any_reported_metric_can_be_a_stop_condition(metric: str) -> None:
     assert experiment(stop={metric: 1}).stop.bounds == {metric: 1.0}
 
 
-def test_evaluation_metrics_can_be_stopped_by_where_there_is_an_evaluation(wording) -> None:
+def test_evaluation_metrics_can_be_stop_conditions_only_with_an_evaluation(wording) -> None:
     assert experiment(stop={"evaluation/episode_return_mean": 475}, evaluation={"every": 5})
     with wording.raised(SpecError):
         experiment(stop={"evaluation/episode_return_mean": 475})
 
 
-def test_a_rule_across_fields_sees_every_combination_of_a_sweep(wording) -> None:
+def test_rules_across_settings_are_checked_for_every_combination_of_a_sweep(wording) -> None:
     choices = {"minibatch_size": {"grid_search": [64, 512]}, "train_batch_size": {"grid_search": [2048, 256]}}
     with wording.raised(SpecError, "try.config", "minibatch_size", "003"):
         experiment(config=choices)
 
 
-def test_names_of_parameters_are_as_short_as_they_can_be_told_apart() -> None:
+def test_parameter_names_are_as_short_as_uniqueness_allows() -> None:
     locations = [("config", "x"), ("env", "kwargs", "x"), ("config", "lr", 1, 1), ("config", "y")]
     assert list(short_names(locations).values()) == ["config.x", "kwargs.x", "lr.1.1", "y"]
 

@@ -47,7 +47,7 @@ SECTIONS = {section for config in (*CONFIGS.values(), *BESIDE) for section in be
 
 
 @pytest.mark.parametrize("foreign", settings())
-def test_every_answer_is_a_setting_that_there_is(foreign: str) -> None:
+def test_every_suggested_setting_exists(foreign: str) -> None:
     for meaning in settings()[foreign]:
         where = [section for section in SECTIONS if not meaning.needs or section.has_setting(meaning.needs)]
         assert where
@@ -62,7 +62,7 @@ def test_every_answer_is_a_setting_that_there_is(foreign: str) -> None:
             assert any(section.has_setting(meaning.name) for section in where)
 
 
-def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() -> None:
+def test_at_least_80_foreign_settings_are_known_and_none_is_a_common_rlrun_setting() -> None:
     assert len(FOREIGN_SETTINGS) >= 80
     everywhere = set.intersection(*(set(config.model_fields) for config in CONFIGS.values()))
     assert not everywhere & FOREIGN_SETTINGS
@@ -135,9 +135,7 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("ppo", "total_timesteps", "in rlrun this is `stop.env_steps`, next to `config`"),
     ],
 )
-def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
-    algorithm: str, key: str, said: str, wording
-) -> None:
+def test_the_hint_for_a_foreign_key_fits_the_algorithm(algorithm: str, key: str, said: str, wording) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
     problem, *_ = problems(text)  # 4 may be invalid, too
     assert problem == wording(key, said, "spec.yaml:5:12", "try.config")
@@ -197,7 +195,7 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
         ("a2c", "clip_range", "unknown key 'clip_range'; see `rlrun config a2c`"),
     ],
 )
-def test_what_an_algorithm_does_not_have_is_answered_with_what_there_is_instead_and_no_guess(
+def test_a_feature_an_algorithm_lacks_is_answered_with_the_alternative_and_no_guess(
     algorithm: str, key: str, said: str
 ) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
@@ -214,7 +212,7 @@ def test_what_an_algorithm_does_not_have_is_answered_with_what_there_is_instead_
         ("ppo", "model: {n_steps: 4}", "unknown setting 'n_steps'; in rlrun this is `config.rollout_fragment_length`"),
     ],
 )
-def test_a_foreign_key_in_a_section_is_answered_for_the_section_or_else_the_config(
+def test_the_hint_for_a_foreign_key_in_a_section_refers_to_that_section_or_the_config(
     algorithm: str, section: str, said: str
 ) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{section}}}\n"
@@ -232,26 +230,24 @@ def test_a_foreign_key_in_a_section_is_answered_for_the_section_or_else_the_conf
         ("minibatch_siz", "did you mean 'minibatch_size'?"),
     ],
 )
-def test_a_misspelt_key_is_answered_with_the_nearest_name_also_if_that_is_a_foreign_one(
-    key: str, said: str, wording
-) -> None:
+def test_the_hint_for_a_misspelled_key_is_the_closest_name_even_a_foreign_one(key: str, said: str, wording) -> None:
     text = f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
     assert problems(text) == wording(key, said, "spec.yaml:5:12", "try.config")
 
 
-def test_a_misspelt_foreign_key_of_experiment_is_answered_as_well(wording) -> None:
+def test_a_misspelled_foreign_key_at_the_top_of_an_experiment_gets_a_hint(wording) -> None:
     text = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  total_timestep: 9\n"
     assert problems(text) == wording("spec.yaml:5:3", "try.total_timestep", "total_timesteps")
 
 
-def test_what_an_algorithm_does_not_have_is_not_answered_with_a_name_that_it_has_not() -> None:
+def test_no_hint_names_a_setting_that_the_algorithm_lacks() -> None:
     (problem,) = problems(
         "try:\n  algorithm: pg\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {buffer_size: 4}\n"
     )
     assert "unknown key 'buffer_size'" in problem
 
 
-def test_a_key_of_the_run_of_experiment_is_answered_as_well(wording) -> None:
+def test_a_foreign_key_at_the_top_of_an_experiment_gets_a_hint(wording) -> None:
     (problem,) = problems(
         "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  total_timesteps: 1e5\n"
     )
@@ -261,7 +257,7 @@ def test_a_key_of_the_run_of_experiment_is_answered_as_well(wording) -> None:
 @pytest.mark.parametrize(
     ("written", "known"), [("PPO", "ppo"), ("Apex-DDPG", "apex_ddpg"), ("R2D2", "r2d2"), ("A3C", "a3c")]
 )
-def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
+def test_algorithm_names_are_case_insensitive(written: str, known: str) -> None:
     (experiment,) = parse_experiments({"a": {"algorithm": written, "env": "CartPole-v1", "stop": {"env_steps": 9}}})
     assert experiment.algorithm == known
 
@@ -285,13 +281,13 @@ def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
         ),
     ],
 )
-def test_a_setting_at_the_top_of_an_experiment_is_answered_with_its_place_in_config(key: str, said: str) -> None:
+def test_a_setting_at_the_top_of_an_experiment_gets_a_hint_to_its_place_in_config(key: str, said: str) -> None:
     problem, *_ = problems(f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  {key}: 4\n")
     assert problem == f"spec.yaml:5:3: try.{key}: {said}"
 
 
 @pytest.mark.parametrize("algorithm", ["", "  algorithm: pppo\n", "  run: PPPO\n"])
-def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(algorithm: str, wording) -> None:
+def test_all_mistakes_are_reported_at_once_even_if_the_algorithm_is_unknown(algorithm: str, wording) -> None:
     found = problems(
         f"try:\n{algorithm}  env: CartPole-v9\n  stop: {{env_step: 9}}\n  learning_rate: 1\n  config:\n"
         "    {gamma: 2, lr: fast, replay: {capacity: x}, n_steps: 4, num_env_runners: 2, whatever: 1, seeds: 2,\n"
@@ -321,19 +317,19 @@ def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(alg
     assert told["try.config.model.max_seq_len"] == wording("max_seq_len", "config.seq_len")
 
 
-def test_without_an_algorithm_a_misspelt_setting_of_one_is_not_called_absent_because_another_lacks_it(wording) -> None:
+def test_without_an_algorithm_a_misspelled_setting_gets_the_closest_name_of_any_algorithm(wording) -> None:
     found = problems("try:\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {kl_coef: 1}\n")
     assert found[-1] == wording("spec.yaml:4:12", "try.config.kl_coef", "kl_coeff")
 
 
-def test_settings_of_an_algorithm_of_ones_own_that_is_not_found_are_not_called_unknown() -> None:
+def test_settings_of_a_custom_algorithm_that_cannot_be_found_are_not_called_unknown() -> None:
     (problem,) = problems(
         "try:\n  algorithm: my_lab:AWR\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {beta: 1, whatever: 2}\n"
     )
     assert problem.startswith("spec.yaml:2:14: try.algorithm: ")
 
 
-def test_settings_of_a_policy_whose_algorithm_is_not_known_are_told_as_well(wording) -> None:
+def test_foreign_settings_of_a_policy_with_an_unknown_algorithm_are_reported(wording) -> None:
     found = problems(
         "try:\n  env: {pettingzoo: mpe2.simple_spread_v3}\n  stop: {env_steps: 9}\n"
         "  policies: {a: {algorithm: pppo, net_arch: [8], config: {learning_rate: 1, clip_param: 1, num_workers: 2}}}\n"
@@ -350,7 +346,7 @@ def test_settings_of_a_policy_whose_algorithm_is_not_known_are_told_as_well(word
     assert told["try.policies.a.config.num_workers"].startswith("cannot be set")
 
 
-def test_a_spec_without_mistakes_reads_no_names_of_others() -> None:
+def test_a_valid_spec_does_not_load_the_table_of_foreign_settings() -> None:
     settings.cache_clear()
     table.cache_clear()
     Path("lab_fields.py").write_text("import gymnasium\n\ndef make():\n    return gymnasium.make('CartPole-v1')\n")
@@ -367,7 +363,7 @@ def told_of(text: str) -> dict[str, list[str]]:
     return told
 
 
-def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the_same_round(wording) -> None:
+def test_run_is_read_as_algorithm_and_values_of_foreign_keys_are_checked_in_the_same_pass(wording) -> None:
     told = told_of(
         "cartpole-ppo:\n  env: CartPole-v1\n  seeds: 1\n  run: PPO\n  stop: {training_iteration: 9}\n"
         "  checkpoint_freq: 3\n"
@@ -395,7 +391,7 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
         ("ACKTR", ("unknown algorithm 'ACKTR': rlrun does not have it; 'a2c' and 'ppo' are the closest")),
     ],
 )
-def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(run: str, said: str) -> None:
+def test_an_invalid_value_of_run_is_reported_at_run_and_not_as_a_missing_algorithm(run: str, said: str) -> None:
     told = told_of(
         f"try:\n  env: CartPole-v1\n  seeds: 1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n"
     )
@@ -403,7 +399,7 @@ def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(
     assert said in told["run"][1]
 
 
-def test_two_keys_of_others_for_one_place_are_both_told_and_one_of_them_is_read(wording) -> None:
+def test_two_foreign_keys_for_the_same_setting_are_both_reported_and_one_is_used(wording) -> None:
     told = told_of("try:\n  run: PPO\n  env_name: CartPole-v1\n  env_config: {a: 1}\n  n_timesteps: x\n  epoch: 5\n")
     assert told == {
         "run": wording("run", "algorithm"),
@@ -414,12 +410,12 @@ def test_two_keys_of_others_for_one_place_are_both_told_and_one_of_them_is_read(
     }
 
 
-def test_run_beside_algorithm_does_not_replace_it(wording) -> None:
+def test_run_does_not_override_algorithm(wording) -> None:
     told = told_of("try:\n  algorithm: ppo\n  env: CartPole-v1\n  run: DQN\n  stop: {env_steps: 9}\n")
     assert told == {"run": wording("run", "algorithm")}
 
 
-def test_the_keys_of_other_populations_checkpoints_and_evaluations_are_answered_in_their_sections(wording) -> None:
+def test_foreign_population_checkpoint_and_evaluation_keys_get_hints_in_their_sections(wording) -> None:
     told = told_of(
         "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n  num_samples: 4\n  local_dir: x\n"
         "  scheduler:\n    pbt: {perturbation_interval: 5, hyperparam_mutations: {lr: [1], lambda: {choice: [1]}}}\n"
@@ -439,7 +435,7 @@ def test_the_keys_of_other_populations_checkpoints_and_evaluations_are_answered_
     }
 
 
-def test_a_search_space_where_none_can_be_hides_no_other_mistake(wording) -> None:
+def test_a_search_space_where_none_is_allowed_hides_no_other_mistake(wording) -> None:
     told = told_of(
         "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: {grid_search: [1, 2]}}\n  num_samples: 0\n"
     )
@@ -450,7 +446,7 @@ def test_a_search_space_where_none_can_be_hides_no_other_mistake(wording) -> Non
 
 
 @pytest.mark.parametrize("algorithm", ["qmix", "dreamer", "ddpg"])
-def test_no_name_is_guessed_for_widths_and_horizons_of_others(algorithm: str, wording) -> None:
+def test_foreign_names_of_widths_and_horizons_get_no_wrong_guess(algorithm: str, wording) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{%s: 4}}\n"
     assert "mixer_hidden" not in " ".join(problems(text % "actor_hiddens"))
     (problem,) = [told for told in problems(text % "soft_horizon") if "soft_horizon" in told]

@@ -57,7 +57,7 @@ def told(lines: str, tmp_path: Path, *overrides: str) -> list[str]:
     ]
 
 
-def test_each_policy_has_its_algorithm_and_the_experiment_says_how_experience_is_collected() -> None:
+def test_each_policy_has_its_algorithm_and_the_top_level_config_controls_collection() -> None:
     (trial,) = experiment().trials()
     assert trial.algorithm == "ppo + dqn"
     assert isinstance(trial.policies["a"].config, PPOConfig)
@@ -67,13 +67,13 @@ def test_each_policy_has_its_algorithm_and_the_experiment_says_how_experience_is
     assert (list(learns.algorithms), learns.trained, dict(learns.slots)) == (["a", "b"], ("a", "b"), {"b": 1})
 
 
-def test_one_algorithm_in_a_world_is_one_policy_for_all_agents() -> None:
+def test_with_one_algorithm_all_agents_of_a_world_share_one_policy() -> None:
     (found,) = parse_experiments({"try": {"env": POLES, "algorithm": "ppo", "stop": {"env_steps": 9}}})
     learns = found.first_trial().learns
     assert (learns.is_alone, list(learns.algorithms)) == (True, ["default"])
 
 
-def test_a_trial_of_several_policies_is_the_same_after_a_round_trip_and_says_no_sampling_in_its_policies() -> None:
+def test_a_trial_of_several_policies_round_trips_without_collection_settings_in_policies() -> None:
     (trial,) = experiment(**with_settings_of("b", lr=[[0, 1e-3], ["end", 0]])).trials()
     data = json.loads(json.dumps(trial.to_data()))
     assert TrialSpec.from_data(data) == trial == pickle.loads(pickle.dumps(trial))
@@ -89,7 +89,7 @@ def test_an_experiment_is_the_same_after_a_round_trip_through_its_entry() -> Non
     assert again.to_data() == found.to_data()
 
 
-def test_search_spaces_in_policies_vary_and_are_named_as_short_as_tells_them_apart() -> None:
+def test_search_spaces_in_policies_are_expanded_and_get_the_shortest_unique_names() -> None:
     found = experiment(**with_settings_of("a", lr={"grid_search": [1e-3, 1e-4]}))
     assert [trial.name for trial in found.trials()] == ["000-lr=0.001-seed=0", "001-lr=0.0001-seed=0"]
     assert [trial.policies["a"].config.lr for trial in found.trials()] == [1e-3, 1e-4]
@@ -107,7 +107,7 @@ def test_overrides_reach_into_policies(tmp_path: Path) -> None:
     assert found.policies["a"].config.lr == 1e-4
 
 
-def test_a_population_changes_settings_of_policies_by_their_whole_paths() -> None:
+def test_a_population_refers_to_settings_of_policies_by_full_paths() -> None:
     pbt = {"interval_env_steps": 64, "mutations": {"policies.a.config.lr": {"uniform": [1e-4, 1e-3]}}}
     found = experiment(scheduler={"pbt": pbt}, num_samples=2)
     assert list(found.mutated()) == [("policies", "a", "config", "lr")]
@@ -233,11 +233,11 @@ SAMPLING = "the policies of a world share envs and workers; set it under the exp
         ),
     ],
 )
-def test_what_is_wrong_with_policies_is_told_at_its_line(lines: str, messages: list[str], tmp_path: Path) -> None:
+def test_mistakes_in_policies_are_reported_with_their_line(lines: str, messages: list[str], tmp_path: Path) -> None:
     assert told(lines, tmp_path) == messages
 
 
-def test_policies_are_for_worlds_and_a_mapping_is_for_policies(wording) -> None:
+def test_policies_need_a_world_and_a_mapping_needs_policies(wording) -> None:
     in_env = check_learning({**ENTRY, "env": "CartPole-v1"}).mistakes
     assert [mistake.location for mistake in in_env] == [("env",)]
     assert in_env[0].message == wording()
@@ -245,7 +245,7 @@ def test_policies_are_for_worlds_and_a_mapping_is_for_policies(wording) -> None:
     assert alone == [Mistake(("mapping",), wording("mapping"), True)]
 
 
-def test_the_world_of_an_evaluation_is_checked_where_it_stands(tmp_path: Path) -> None:
+def test_mistakes_in_the_world_of_an_evaluation_are_reported_at_its_line(tmp_path: Path) -> None:
     lines = "algorithm: ppo\nevaluation: {env: {world: 'rlrun.toys:CartPole'}}"
     (message,) = told(lines, tmp_path)
     assert message.startswith("5:29: evaluation.env.world: ")

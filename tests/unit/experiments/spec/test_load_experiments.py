@@ -47,7 +47,7 @@ def with_replay() -> list[str]:
 
 
 @pytest.mark.parametrize("algorithm", with_replay())
-def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: str, wording) -> None:
+def test_a_warning_is_given_if_a_run_stops_before_learning_starts(file: Path, algorithm: str, wording) -> None:
     def told(*overrides: str) -> list[str]:
         lines: list[str] = []
         load_experiments([file], overrides, tell=lines.append)
@@ -62,7 +62,9 @@ def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: s
 @pytest.mark.parametrize(
     ("algorithm", "instead"), [("ppo", "use config.normalize_rewards instead"), ("sac", "set reward_scale instead")]
 )
-def test_a_wrapper_with_statistics_is_warned_of_with_what_replaces_it(file: Path, algorithm: str, instead: str) -> None:
+def test_the_warning_about_a_normalizing_wrapper_names_the_setting_to_use_instead(
+    file: Path, algorithm: str, instead: str
+) -> None:
     env, lines = "{id: Pendulum-v1, wrappers: [NormalizeReward, TimeAwareObservation]}", []
     file.write_text(f"own: {{algorithm: {algorithm}, env: {env}, stop: {{env_steps: 20_000}}}}\n")
     load_experiments([file], tell=lines.append)
@@ -72,7 +74,7 @@ def test_a_wrapper_with_statistics_is_warned_of_with_what_replaces_it(file: Path
     assert instead in line
 
 
-def test_a_scheduler_that_stops_trials_before_their_first_evaluation_is_warned_of(file: Path, wording) -> None:
+def test_a_warning_is_given_if_a_scheduler_stops_trials_before_their_first_evaluation(file: Path, wording) -> None:
     def told(*overrides: str) -> list[str]:
         lines: list[str] = []
         load_experiments([file], overrides, tell=lines.append)
@@ -100,7 +102,7 @@ def test_a_file_holds_several_experiments(file: Path) -> None:
     assert loaded["one"].origin == str(file)
 
 
-def test_files_may_be_texts(file: Path) -> None:
+def test_the_file_may_be_given_as_a_string(file: Path) -> None:
     assert len(load_experiments([str(file)])) == 2
 
 
@@ -113,14 +115,14 @@ def test_an_override_with_a_name_is_for_that_experiment(file: Path) -> None:
     assert (loaded["one"].config.gamma, loaded["two"].config.gamma) == (0.9, 0.99)
 
 
-def test_overrides_go_before_the_file_and_the_file_before_defaults(file: Path) -> None:
+def test_overrides_take_precedence_over_the_file_and_the_file_over_defaults(file: Path) -> None:
     assert load(file)["two"].config.lr == 3e-4
     assert load(file)["one"].config.lr == 1e-3
     assert load(file, "config.lr=5e-3")["one"].config.lr == 5e-3
     assert load(file, "config.lr=5e-3", "config.lr=6e-3")["one"].config.lr == 6e-3
 
 
-def test_an_override_changes_one_value_and_leaves_those_beside_it(file: Path) -> None:
+def test_an_override_changes_one_value_and_keeps_its_neighbors(file: Path) -> None:
     assert load(file, "config.model.activation=relu")["one"].config.model.hiddens == (64, 64)
     assert load(file, "one.config.model.hiddens.1=32", "two.stop.env_steps=5")["one"].config.model.hiddens == (64, 32)
 
@@ -136,7 +138,7 @@ def test_overrides_are_yaml(file: Path, override: str, expected: tuple[int, ...]
     assert load(file, override)["one"].seeds == expected
 
 
-def test_an_override_can_put_a_search_space(file: Path) -> None:
+def test_an_override_can_set_a_search_space(file: Path) -> None:
     assert len(load(file, "one.config.lr={grid_search: [1e-3, 1e-4]}")["one"].trials()) == 2
 
 
@@ -145,7 +147,7 @@ def test_an_override_can_say_null(file: Path) -> None:
     assert load(file, "config.max_grad_norm=")["one"].config.max_grad_norm is None
 
 
-def test_an_override_below_a_bare_env_keeps_its_id(file: Path) -> None:
+def test_an_override_inside_an_env_given_by_name_keeps_its_id(file: Path) -> None:
     env = load(file, "one.env.kwargs.sutton_barto_reward=true")["one"].env
     assert (env.id, env.kwargs) == ("CartPole-v1", {"sutton_barto_reward": True})
 
@@ -217,12 +219,12 @@ def test_the_shipped_config_of_an_algorithm_and_env_is_found() -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "env"), [("PPO", "CartPole-v1"), ("Dqn", "CartPole-v1"), ("SAC", "Pendulum-v1")])
-def test_the_shipped_config_of_an_algorithm_is_found_in_any_case(algorithm: str, env: str) -> None:
+def test_the_shipped_config_is_found_whatever_the_case_of_the_algorithm(algorithm: str, env: str) -> None:
     assert shipped_experiment(algorithm, env) == shipped_experiment(algorithm.lower(), env)
     assert shipped_experiment(algorithm, env).origin.endswith(".yaml")
 
 
-def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said(wording) -> None:
+def test_without_a_shipped_config_defaults_are_used_and_reported(wording) -> None:
     experiment = shipped_experiment("ppo", "MountainCar-v0")
     assert experiment.name == "mountaincar-v0-ppo"
     assert experiment.stop.bounds == {"env_steps": 100_000}
@@ -235,7 +237,7 @@ def test_evaluations_of_the_defaults_can_be_left_out() -> None:
     assert shipped_experiment("ppo", "MountainCar-v0", ["evaluation=null"]).evaluation is None
 
 
-def test_a_short_spec_for_regression_runs_does_not_stand_for_its_env(wording) -> None:
+def test_a_short_regression_spec_is_not_used_as_the_shipped_config_of_its_env(wording) -> None:
     assert any(path.parent.name == "regression" for path in shipped_configs())
     assert shipped_experiment("ppo", "rlrun.toys:NestedTuple").origin == wording()
 
@@ -262,20 +264,20 @@ def test_loading_a_spec_imports_neither_torch_nor_ray() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[4])
 
 
-def test_a_folder_means_its_own_yaml_files_sorted(tmp_path: Path) -> None:
+def test_a_folder_stands_for_the_yaml_files_directly_in_it_in_sorted_order(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yml", "deeper/c.yaml", "notes.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{name[0]}: {{algorithm: ppo, env: CartPole-v1, stop: {{iteration: 1}}}}\n")
     assert [experiment.name for experiment in load_experiments([tmp_path])] == ["a", "b"]
 
 
-def test_a_class_with_an_import_path_may_stand_in_data() -> None:
+def test_a_class_with_an_import_path_may_be_used_in_data() -> None:
     entry = {"algorithm": "ppo", "env": CartPoleEnv, "stop": {"env_steps": 1_000}}
     (experiment,) = parse_experiments({"mine": entry})
     assert experiment.env.id == "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
 
 
-def test_a_class_without_an_import_path_cannot_be_in_the_files_of_a_run(wording) -> None:
+def test_a_class_without_an_import_path_is_rejected(wording) -> None:
     class Own(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
         pass
 

@@ -25,13 +25,13 @@ OFFLINE = {"wandb": {"mode": "offline", "tags": ["a"]}}
         ([OFFLINE, "mlflow"], LoggersConfig(wandb=WandbConfig(mode="offline", tags=("a",)), mlflow=MlflowConfig())),
     ],
 )
-def test_names_lists_and_mappings_say_which_loggers_there_are(written: Any, meant: LoggersConfig) -> None:
+def test_loggers_can_be_given_as_a_name_a_list_or_a_mapping(written: Any, meant: LoggersConfig) -> None:
     found = LoggersConfig.parse(written)
     assert found == meant
     assert LoggersConfig.parse(found.to_data()) == meant
 
 
-def test_loggers_that_nobody_asked_for_do_not_stand_in_the_data() -> None:
+def test_loggers_that_were_not_requested_are_left_out_of_the_data() -> None:
     assert LoggersConfig().to_data() == {}
     assert list(LoggersConfig.parse(["mlflow"]).to_data()) == ["mlflow"]
     assert LoggersConfig.parse(["mlflow"]).services == ("mlflow",)
@@ -59,7 +59,7 @@ def test_a_custom_logger_is_named_by_its_import_path_with_or_without_settings() 
         (3, "loggers: must be a mapping (key: value), not 3"),
     ],
 )
-def test_a_mistake_is_told_in_words(written: Any, message: str) -> None:
+def test_mistakes_in_loggers_are_explained(written: Any, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         LoggersConfig.parse(written, path="loggers")
     assert str(caught.value) == message
@@ -83,6 +83,6 @@ class Deaf(TrialLogger):
     ],
     ids=["module", "name", "class", "method"],
 )
-def test_a_class_that_is_no_logger_is_refused(path: str, settings: Any, name: str, wording: Wording) -> None:
+def test_a_class_that_is_not_a_logger_is_rejected(path: str, settings: Any, name: str, wording: Wording) -> None:
     with wording.raised(UsageError, name):
         make_logger(path, settings)

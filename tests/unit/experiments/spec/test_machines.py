@@ -53,12 +53,12 @@ def test_the_chosen_machine_sets_distribution_and_nothing_else(machine: str | No
         ),
     ],
 )
-def test_a_wrong_machine_is_explained_where_it_is_written(part: dict[str, Any], said: str) -> None:
+def test_mistakes_in_machines_are_explained_with_their_path(part: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         parse_experiments({"a": {**ENTRY, **part}})
 
 
-def test_the_command_chooses_a_machine_and_says_what_depends_on_it(tmp_path: Path, wording) -> None:
+def test_the_command_line_selects_a_machine_and_reports_what_depends_on_it(tmp_path: Path, wording) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(
         "a:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n"

@@ -32,7 +32,7 @@ def test_trials_that_differ_by_their_seed_share_their_configuration() -> None:
     assert [trial.population for trial in trials] == [None] * 6
 
 
-def test_restarts_and_loggers_are_the_trials_too() -> None:
+def test_trials_carry_the_restarts_and_loggers_of_their_experiment() -> None:
     (trial,) = experiment(failure={"max_restarts": 3}, loggers=["wandb"]).trials()
     assert trial.max_restarts == 3
     assert trial.loggers.services == ("wandb",)
@@ -60,7 +60,7 @@ def test_each_seed_is_a_population() -> None:
     assert all(0 <= trial.seed < 2**31 for trial in trials)
 
 
-def test_what_the_config_does_not_state_starts_with_a_draw_for_each_member() -> None:
+def test_each_member_draws_a_start_for_mutated_settings_missing_from_the_config() -> None:
     trials = experiment(**POPULATION, seeds=2).trials()
     rates = [trial.config.lr for trial in trials]
     assert len(set(map(str, rates))) == 8
@@ -71,7 +71,7 @@ def test_what_the_config_does_not_state_starts_with_a_draw_for_each_member() -> 
     ]
 
 
-def test_a_start_depends_on_population_place_and_member_alone() -> None:
+def test_a_members_start_depends_only_on_population_setting_and_member_number() -> None:
     few = experiment(**POPULATION).trials()
     more = experiment(
         **{**POPULATION, "num_samples": 6}, seeds=[7, 0], config={"gamma": {"uniform": [0.9, 0.99]}}
@@ -79,13 +79,13 @@ def test_a_start_depends_on_population_place_and_member_alone() -> None:
     assert [trial.config.lr for trial in few] == [trial.config.lr for trial in more if trial.population == 0][:4]
 
 
-def test_what_the_config_states_starts_as_stated() -> None:
+def test_mutated_settings_given_in_the_config_start_at_that_value() -> None:
     trials = experiment(**POPULATION, config={"lr": 1e-3}).trials()
     assert [trial.params["lr"] for trial in trials] == [trial.config.lr for trial in trials] == [1e-3] * 4
     assert experiment(**POPULATION, config={"model": {"activation": "relu"}}).trials()[3].params["activation"] == "relu"
 
 
-def test_a_search_space_in_the_config_of_a_population_is_drawn_as_always() -> None:
+def test_search_spaces_in_the_config_of_a_population_are_drawn_as_in_a_sweep() -> None:
     config = {"lr": {"grid_search": [1e-3, 1e-4]}, "gamma": {"uniform": [0.9, 0.99]}}
     drawn = experiment(config=config, num_samples=4, seeds=[3]).trials()
     members = experiment(**POPULATION, config=config, seeds=[3]).trials()
@@ -102,21 +102,21 @@ def test_members_survive_json() -> None:
 
 
 @pytest.mark.parametrize("changes", [POPULATION, {**SEARCH, "scheduler": "asha"}, {"scheduler": "median", "seeds": 4}])
-def test_an_experiment_with_a_scheduler_survives_its_own_data(changes: dict[str, Any]) -> None:
+def test_an_experiment_with_a_scheduler_is_unchanged_by_a_round_trip(changes: dict[str, Any]) -> None:
     made = experiment(**changes)
     (back,) = parse_experiments({"try": json.loads(json.dumps(made.to_data()))})
     assert back.to_data() == made.to_data()
     assert back.trials() == made.trials()
 
 
-def test_bounds_of_pb2_are_what_its_members_start_from() -> None:
+def test_members_of_pb2_start_with_values_drawn_from_its_bounds() -> None:
     bandits = {"pb2": {"interval_env_steps": 2e4, "bounds": {"lr": [1e-5, 1e-2]}, "log_scale": ["lr"]}}
     alike = {"pbt": {"interval_env_steps": 2e4, "mutations": {"lr": LR}}}
     made, other = (experiment(scheduler=scheduler, num_samples=4).trials() for scheduler in (bandits, alike))
     assert [trial.config.lr for trial in made] == [trial.config.lr for trial in other]
 
 
-def test_a_searcher_leaves_no_table_but_a_count() -> None:
+def test_with_a_searcher_only_the_number_of_trials_is_known_in_advance() -> None:
     made = experiment(**SEARCH, seeds=3)
     assert made.searches
     assert made.trials() == []
@@ -135,7 +135,7 @@ def test_a_suggestion_becomes_a_trial(wording) -> None:
         made.trial({**values, ("config", "gamma"): 2}, index=8, configuration=4, seed=5)
 
 
-def test_the_first_trial_is_one_of_the_table_or_one_like_those_to_come() -> None:
+def test_the_first_trial_is_the_first_planned_one_or_an_example_of_a_search() -> None:
     swept = experiment(config={"lr": LR}, num_samples=3)
     assert swept.first_trial() == swept.trials()[0]
     population = experiment(**POPULATION)
@@ -145,19 +145,19 @@ def test_the_first_trial_is_one_of_the_table_or_one_like_those_to_come() -> None
     assert set(searched.params) == {"lr", "gamma"}
 
 
-def test_the_first_trial_of_a_search_is_one_that_fits() -> None:
+def test_the_first_trial_of_a_search_is_valid() -> None:
     config = {"minibatch_size": {"choice": [64, 1024]}, "train_batch_size": {"choice": [2048, 512]}}
     for seed in range(8):
         first = experiment(searcher="optuna", num_samples=20, config=config, seeds=[seed]).first_trial()
         assert first.params["minibatch_size"] <= first.params["train_batch_size"]
 
 
-def test_random_search_is_what_there_is_without_a_searcher() -> None:
+def test_searcher_random_is_the_same_as_no_searcher() -> None:
     plain = {"config": {"lr": LR}, "num_samples": 3}
     assert experiment(**plain, searcher="random").trials() == experiment(**plain).trials()
 
 
-def test_more_trials_than_are_sensible_must_be_asked_for(wording) -> None:
+def test_more_trials_than_max_trials_are_rejected(wording) -> None:
     entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1e5}, "num_samples": 30, "seeds": 2}
     data = {"try": {**entry, "config": {"lr": LR}}}
     with pytest.raises(SpecError) as caught:

@@ -34,7 +34,7 @@ def draws(name: str, number: int = 400) -> list[Any]:
     return [draw(space(name), ("x",), seed=0, index=index) for index in range(number)]
 
 
-def test_every_kind_is_tried_here() -> None:
+def test_every_kind_of_search_space_is_tested_here() -> None:
     assert set(SPACES) == set(KINDS)
 
 
@@ -44,13 +44,13 @@ def test_draws_stay_within_the_ends(name: str) -> None:
     assert all(low <= value <= high for value in draws(name))
 
 
-def test_choice_draws_every_value_as_it_was_written() -> None:
+def test_choice_draws_every_option_unchanged() -> None:
     found = draws("choice")
     assert [value for value in SPACES["choice"] if value not in found] == []
     assert all(value in SPACES["choice"] for value in found)
 
 
-def test_whole_kinds_draw_whole_numbers_and_randint_leaves_its_upper_end_out() -> None:
+def test_integer_spaces_draw_integers_and_randint_excludes_its_upper_bound() -> None:
     assert set(draws("randint")) == {1, 2, 3, 4}
     assert set(draws("qrandint")) == {16, 32, 48, 64}
     assert max(draws("lograndint")) < 1000
@@ -63,7 +63,7 @@ def test_quantized_kinds_draw_clean_multiples() -> None:
 
 
 @pytest.mark.parametrize("name", ["loguniform", "lograndint"])
-def test_logarithmic_kinds_draw_every_decade_alike(name: str) -> None:
+def test_logarithmic_spaces_draw_uniformly_on_a_log_scale(name: str) -> None:
     low, high = SPACES[name]
     below = sum(value < math.sqrt(low * high) for value in draws(name))
     assert 160 < below < 240  # 4 standard deviations around 200 of 400
@@ -105,7 +105,9 @@ def test_spaces_are_found_at_any_depth_with_their_locations() -> None:
         ({"choice": [{"a": {"uniform": [0, 1]}}]}, [(("choice", 0), "a search space inside a search space")]),
     ],
 )
-def test_a_mistake_in_a_space_is_told_at_its_place(data: dict[str, Any], mistakes: list[tuple[Any, str]]) -> None:
+def test_mistakes_in_a_search_space_are_reported_with_their_location(
+    data: dict[str, Any], mistakes: list[tuple[Any, str]]
+) -> None:
     spaces, found = find_spaces(data)
     assert spaces == {}
     assert [(mistake.location, mistake.message) for mistake in found] == mistakes
@@ -126,15 +128,15 @@ def test_a_space_knows_what_lies_within_it(space: Any, inside: list[Any], outsid
     assert not any(made.holds(value) for value in outside)
 
 
-def test_equal_values_of_a_choice_weigh_it() -> None:
+def test_repeated_values_in_a_choice_are_allowed() -> None:
     assert find_spaces({"choice": [1, 1, 2]})[1] == []
 
 
-def test_one_and_true_are_different_points_of_a_grid() -> None:
+def test_a_grid_may_contain_both_1_and_true() -> None:
     assert find_spaces({"grid_search": [1, True]})[1] == []
 
 
-def test_a_misspelt_space_is_recognized_and_plain_words_pass_where_anything_goes(wording) -> None:
+def test_a_misspelled_space_is_recognized_and_other_mappings_pass(wording) -> None:
     assert nearly_a_space({"grid_serch": [1]}, free_form=True) == wording("grid_search")
     assert nearly_a_space({"choices": [1]}, free_form=False) == wording("choice")
     assert nearly_a_space({"choices": [1]}, free_form=True) == ""

@@ -54,7 +54,7 @@ def told(lines: str, tmp_path: Path) -> list[str]:
     ]
 
 
-def test_seats_and_league_are_those_of_what_learns() -> None:
+def test_a_trial_passes_its_seats_and_league_to_training() -> None:
     (trial,) = experiment().trials()
     seat = SeatSettings(plays_against="main", scripted={RANDOM: 0.1}, matchmaking="uniform")
     assert (trial.learns.seats, trial.learns.league) == ({"opponent": seat}, LeagueSettings(snapshot_every=5))
@@ -96,7 +96,7 @@ def test_search_spaces_and_overrides_reach_seats_and_league(tmp_path: Path) -> N
     assert {trial.seats["opponent"].matchmaking for trial in trials} == {"uniform"}
 
 
-def test_scripted_opponents_are_code_that_a_trial_asks_leave_for(wording) -> None:
+def test_scripted_opponents_outside_rlrun_are_listed_as_code_that_needs_permission(wording) -> None:
     own = {"rlrun.toys:GreedyForager": 0.2, "minimax": 0.1, "minimax(depth=2)": 0.1}
     seat = {"plays_against": "main", "scripted": own}
     data = experiment(seats={"opponent": seat}).first_trial().to_data()
@@ -176,31 +176,31 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for(wording) -> Non
         ),
     ],
 )
-def test_what_is_wrong_with_seats_is_told_at_its_line(lines: str, messages: list[str], tmp_path: Path) -> None:
+def test_mistakes_in_seats_are_reported_with_their_line(lines: str, messages: list[str], tmp_path: Path) -> None:
     assert told(lines, tmp_path) == messages
 
 
-def test_agents_may_be_a_seats_and_a_seat_does_not_learn() -> None:
+def test_agents_may_be_mapped_to_a_seat_and_a_seat_cannot_be_trained() -> None:
     assert experiment(mapping={"x": "main", "o": "opponent"}).num_trials == 1
     (mistake,) = check_learning({**ENTRY, "train": ["main", "opponent"]}).mistakes
     assert mistake.location == ("train", 1)
 
 
-def test_metrics_of_a_league_are_known_where_there_are_seats_even_wrong_ones() -> None:
+def test_league_metrics_are_accepted_even_if_the_seats_contain_mistakes() -> None:
     assert experiment(checkpoint={"best": "league/elo_main"}).checkpoint.best == "league/elo_main"
     with pytest.raises(SpecError) as caught:
         experiment(checkpoint={"best": "league/elo_main"}, seats={"opponent": {"plays_against": "mian"}})
     assert [problem.path for problem in caught.value.problems] == ["try.seats.opponent.plays_against"]
 
 
-def test_in_a_league_the_best_is_by_rating_and_against_an_opponent_by_games_not_lost() -> None:
+def test_best_is_judged_by_rating_in_a_league_and_by_unbeaten_rate_against_an_opponent() -> None:
     assert experiment().checkpoint.best == "league/elo_main"
     assert experiment(evaluation={}).checkpoint.best == "league/elo_main"
     evaluation = {"against": "random"}
     assert experiment(evaluation=evaluation).checkpoint.best == "evaluation/against/unbeaten_rate"
 
 
-def test_seats_and_a_league_are_for_policies() -> None:
+def test_seats_and_a_league_need_several_policies() -> None:
     alone = {"algorithm": "ppo", "env": ENTRY["env"], "seats": ENTRY["seats"], "league": {}}
     assert check_learning(alone).mistakes == [
         Mistake((key,), f"'{key}' needs several policies: add policies, or leave it out", True)
@@ -208,5 +208,5 @@ def test_seats_and_a_league_are_for_policies() -> None:
     ]
 
 
-def test_what_names_no_policies_is_judged_by_the_return() -> None:
+def test_malformed_policies_and_seats_are_judged_by_the_return() -> None:
     assert judged_by({"train": 5, "policies": 7, "seats": 3}) == "episode_return_mean"

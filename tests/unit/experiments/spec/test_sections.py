@@ -76,7 +76,7 @@ Way = Callable[[str, str, dict[str, Any], Path], AlgorithmConfig]
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("algorithm", OTHER_NETWORKS)
-def test_other_widths_leave_the_rest_of_the_network_as_it_is(algorithm: str, way: Way, tmp_path: Path) -> None:
+def test_changing_the_widths_keeps_the_other_network_settings(algorithm: str, way: Way, tmp_path: Path) -> None:
     default = algorithm_class(algorithm).Config(**needed(algorithm))
     assert (default.model.activation, default.model.orthogonal_init) == ("relu", False)
     changed = way(algorithm, "model", {"hiddens": [256, 255]}, tmp_path)
@@ -98,7 +98,7 @@ def test_another_capacity_leaves_the_replay_prioritized(algorithm: str, way: Way
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_one_setting_of_the_asynchrony_leaves_the_others(way: Way, tmp_path: Path) -> None:
+def test_changing_one_asynchrony_setting_keeps_the_others(way: Way, tmp_path: Path) -> None:
     asynchrony = way("apex", "asynchrony", {"weights_age": 7}, tmp_path).to_data()["asynchrony"]
     assert asynchrony == algorithm_class("apex").Config().to_data()["asynchrony"] | {"weights_age": 7}
 
@@ -110,7 +110,7 @@ def population(algorithm: str, path: str, space: dict[str, Any]) -> list[TrialSp
     return experiment.trials()
 
 
-def test_what_a_population_changes_in_a_section_leaves_the_rest() -> None:
+def test_a_population_that_changes_one_setting_of_a_section_keeps_the_others() -> None:
     for trial in population("dqn", "model.activation", {"choice": ["tanh", "elu"]}):
         default = algorithm_class("dqn").Config().model
         assert trial.config.model == default.replace(activation=trial.params["activation"])

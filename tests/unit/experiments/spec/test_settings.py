@@ -19,7 +19,7 @@ LR = "policies.a.config.lr"
 )
 
 
-def test_a_setting_of_a_policy_is_read_and_changed_with_the_trials_params() -> None:
+def test_changing_a_setting_of_a_policy_also_updates_the_trials_params() -> None:
     first, _ = FOUND.trials()
     changed = with_settings(first, {LR: 0.5, "num_envs_per_worker": 4})
     assert settings_of(first, (LR, "num_envs_per_worker")) == {LR: 0.1, "num_envs_per_worker": 2}

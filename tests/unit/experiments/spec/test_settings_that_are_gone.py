@@ -53,7 +53,7 @@ def test_a_setting_that_could_have_one_value_is_refused_with_the_reason(
     assert name not in algorithm_class(algorithm).Config.model_fields
 
 
-def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_reason_too(wording) -> None:
+def test_rejected_settings_in_sections_and_populations_are_explained(wording) -> None:
     reason = "cannot be set for gorila, because gradients from workers carry no priorities"
     assert problems("gorila", "replay: {sampling: prioritized}") == [
         f"spec.yaml:5:21: try.config.replay.sampling: {reason}"
@@ -67,7 +67,7 @@ def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_rea
 
 
 @pytest.mark.parametrize("algorithm", sorted({*OFF_POLICY, "async_dqn"} - {"dreamer"}))
-def test_a_network_refuses_what_it_has_no_use_for(algorithm: str, wording) -> None:
+def test_network_settings_that_an_algorithm_cannot_use_are_rejected(algorithm: str, wording) -> None:
     assert problems(algorithm, "model: {shared_value: true}") == wording(
         algorithm, "spec.yaml:5:20", "try.config.model.shared_value"
     )
@@ -105,7 +105,9 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
 
 @pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - RECURRENT - WITHOUT_NETWORK - {"dreamer"}))
 @pytest.mark.parametrize("setting", ["core: lstm", "core_width: 8", "gtrxl: {layers: 2}"])
-def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setting: str, wording) -> None:
+def test_the_error_for_a_memory_setting_lists_the_algorithms_that_have_memory(
+    algorithm: str, setting: str, wording
+) -> None:
     name = setting.partition(":")[0]
     assert problems(algorithm, f"model: {{{setting}}}") == wording(
         name, algorithm, "spec.yaml:5:20", "try.config.model"
@@ -122,7 +124,7 @@ NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())
-def test_what_is_refused_has_the_value_that_makes_sense(algorithm: str) -> None:
+def test_settings_that_cannot_be_changed_have_a_neutral_default(algorithm: str) -> None:
     config = algorithm_class(algorithm).Config()
     for name in (set(config.refused) & set(AlgorithmConfig.model_fields)) - {"model"}:
         assert getattr(config, name) in (0, None, False) or (name, getattr(config, name)) in NOT_USED

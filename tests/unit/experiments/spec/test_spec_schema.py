@@ -28,7 +28,7 @@ def is_valid(**changes: Any) -> bool:
     return bool(validator().is_valid({"try": entry}))
 
 
-def test_it_is_a_schema() -> None:
+def test_the_schema_is_a_valid_json_schema() -> None:
     schema = validator().schema
     definitions = schema["$defs"].values()
     settings = [setting for each in definitions for setting in each.get("properties", {}).values()]
@@ -38,7 +38,7 @@ def test_it_is_a_schema() -> None:
 
 
 @pytest.mark.parametrize("path", shipped_configs(), ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_shipped_configs_are_valid_however_their_numbers_are_read(path: Any) -> None:
+def test_shipped_configs_are_valid_whether_1_000_is_read_as_an_int_or_a_string(path: Any) -> None:
     validator().validate(read_document(path).data)
     text = path.read_text()
     assert "_" in text
@@ -76,7 +76,7 @@ def test_shipped_configs_are_valid_however_their_numbers_are_read(path: Any) -> 
         {"loggers": ["wandb", "my_lab.json_lines:JsonLines", {"my_lab.json_lines:JsonLines": {"path": "a"}}]},
     ],
 )
-def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
+def test_specs_that_rlrun_accepts_are_valid_under_the_schema(changes: dict[str, Any]) -> None:
     assert is_valid(**changes)
 
 
@@ -121,7 +121,7 @@ def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
         {"expect": {"episode_return_mean": 450, "seeds": 0}},
     ],
 )
-def test_what_the_program_refuses_is_underlined(changes: dict[str, Any]) -> None:
+def test_mistakes_that_an_editor_should_underline_are_invalid_under_the_schema(changes: dict[str, Any]) -> None:
     assert not is_valid(**changes)
 
 
@@ -194,7 +194,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("key", SETTINGS)
 @given(data=st.data())
-def test_whatever_the_settings_take_is_valid(key: str, data: st.DataObject) -> None:
+def test_random_settings_that_rlrun_accepts_are_valid_under_the_schema(key: str, data: st.DataObject) -> None:
     changes = {key: data.draw(mostly(SETTINGS[key]))}
     try:
         RunSettings.parse({"stop": {"env_steps": 1e5}, **changes})
@@ -243,7 +243,7 @@ def test_docstrings_are_the_documentation() -> None:
         ({"league": {"pool": 3}}, False),
     ],
 )
-def test_policies_are_underlined_where_they_are_wrong(changes: dict[str, Any], valid: bool) -> None:
+def test_only_correct_policies_are_valid_under_the_schema(changes: dict[str, Any], valid: bool) -> None:
     policies = {"a": {"algorithm": "ppo", "slots": 2}}
     entry = {"env": {"world": "my_lab.worlds:Tag"}, "policies": policies, "stop": {"x": 1}}
     assert validator().is_valid({"try": {**entry, **changes}}) is valid

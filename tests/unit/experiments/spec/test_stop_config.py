@@ -9,7 +9,7 @@ from rlrun.experiments.spec.schema import json_schema
 SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5000}}
 
 
-def test_end_is_where_the_run_stops_also_after_an_override() -> None:
+def test_end_in_a_schedule_is_the_stop_condition_even_after_an_override() -> None:
     data = {"a": {**SPEC, "config": {"lr": [[0, 1e-3], ["end", 0]]}}}
     assert parse_experiments(data)[0].config.lr == ((0, 1e-3), (5000, 0.0))
     (experiment,) = parse_experiments(data, ["stop.env_steps=7_000"])
@@ -17,12 +17,12 @@ def test_end_is_where_the_run_stops_also_after_an_override() -> None:
     assert experiment.trials()[0].config.lr == ((0, 1e-3), (7000, 0.0))
 
 
-def test_end_may_stand_in_a_search_space() -> None:
+def test_end_may_be_used_in_a_search_space() -> None:
     data = {"a": {**SPEC, "config": {"lr": {"grid_search": [[[0, 1e-3], ["end", 0]], 1e-4]}}}}
     assert [trial.config.lr for trial in parse_experiments(data)[0].trials()] == [((0, 1e-3), (5000, 0.0)), 1e-4]
 
 
-def test_end_without_a_length_is_a_mistake_at_its_place(tmp_path: Path, wording) -> None:
+def test_end_without_a_step_limit_is_reported_with_its_location(tmp_path: Path, wording) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
         "a:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {episode_return_mean: 100}\n"
@@ -35,7 +35,7 @@ def test_end_without_a_length_is_a_mistake_at_its_place(tmp_path: Path, wording)
     assert problem.message == wording("end", "stop.env_steps")
 
 
-def test_a_key_that_begins_with_a_dot_holds_anchors_and_is_no_experiment(tmp_path: Path) -> None:
+def test_a_key_that_starts_with_a_dot_holds_anchors_and_is_not_an_experiment(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
         ".common: &common {gamma: 0.9}\n"
@@ -48,7 +48,7 @@ def test_a_key_that_begins_with_a_dot_holds_anchors_and_is_no_experiment(tmp_pat
         load_experiments([file])
 
 
-def test_the_schema_knows_end_and_keys_that_begin_with_a_dot() -> None:
+def test_the_schema_allows_end_and_keys_that_start_with_a_dot() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     entry = {**SPEC, "config": {"lr": [[0, 1e-3], ["end", 0]]}}
     schema = jsonschema.Draft202012Validator(json_schema())

@@ -7,7 +7,7 @@ def test_damaged_entries_have_titles_too() -> None:
     assert (algorithm_title({}), algorithm_title({"policies": {"a": 3}}), env_title(None)) == ("?", "", "?")
 
 
-def test_a_search_over_envs_is_shown_as_it_is() -> None:
+def test_an_env_title_is_the_world_the_word_external_or_the_raw_data() -> None:
     assert env_title({"world": "a:b"}) == "a:b"
     assert env_title({"external": {"port": 9900}}) == "external"
     assert env_title(["x"]) == "['x']"

@@ -97,7 +97,7 @@ def test_kind_settings_and_population_tell_which_scheduler_it_is() -> None:
     assert pb2.settings is pb2.population is pb2.pb2
 
 
-def test_what_a_population_changes_is_search_spaces_by_path() -> None:
+def test_a_population_has_a_search_space_for_each_path_it_changes() -> None:
     pbt, pb2 = SchedulerConfig.parse({"pbt": PBT}).population, SchedulerConfig.parse({"pb2": PB2}).population
     assert pbt is not None
     assert pb2 is not None
@@ -119,7 +119,7 @@ def test_limits_follow_from_where_trials_stop() -> None:
     assert MedianConfig(grace_period=500.0).first_time({}) == 500
 
 
-def test_another_scheduler_takes_the_place_of_one() -> None:
+def test_replacing_the_settings_can_switch_to_another_scheduler() -> None:
     asha = SchedulerConfig.parse("asha")
     assert asha.replace() == asha
     assert asha.replace(median={}).kind == "median"
@@ -156,13 +156,13 @@ def test_random_search_has_no_settings() -> None:
         (["asha"], "must be the name of a scheduler or a mapping with one (asha, hyperband, median, bohb, pbt, pb2)"),
     ],
 )
-def test_there_is_exactly_one_scheduler(made: Any, message: str) -> None:
+def test_exactly_one_scheduler_must_be_given(made: Any, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         SchedulerConfig.parse(made)
     assert message in str(caught.value)
 
 
-def test_nothing_is_tuned_restarted_or_told_unless_a_spec_says_so() -> None:
+def test_tuning_restarts_and_loggers_are_off_by_default() -> None:
     settings = RunSettings.parse({"stop": {"env_steps": 1}})
     assert (settings.scheduler, settings.searcher, settings.storage) == (None, None, None)
     assert settings.failure == FailureConfig(max_restarts=0)
@@ -247,6 +247,8 @@ def test_generations_of_trials_that_learn_from_data_are_at_evaluations_over_sgd_
         ),
     ],
 )
-def test_what_needs_an_env_is_refused_in_searches_over_data(scheduler: Any, message: str, tmp_path: Path) -> None:
+def test_metrics_and_intervals_that_need_an_env_are_rejected_for_trials_without_one(
+    scheduler: Any, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(SpecError, match=message):
         of_data(tmp_path, scheduler=scheduler)

@@ -53,7 +53,7 @@ def test_scalars_follow_yaml_1_2(text: str, value: object) -> None:
     assert type(found) is type(value)
 
 
-def test_not_a_number_is_a_number() -> None:
+def test_nan_is_parsed_as_a_number() -> None:
     assert math.isnan(parse_document("key: .nan").data["key"])
 
 
@@ -65,7 +65,7 @@ def test_every_key_and_value_knows_its_line_and_column() -> None:
     assert document.place(()) == ("f.yaml", 1, 1)
 
 
-def test_what_was_not_written_is_placed_at_what_is_around_it() -> None:
+def test_a_missing_key_gets_the_location_of_its_nearest_parent() -> None:
     document = parse_document("one:\n  two: {}\n  env: bare\n", "f.yaml")
     assert document.place(("one", "two", "absent", 3)) == ("f.yaml", 2, 3)
     assert document.place(("one", "env", "id")) == ("f.yaml", 3, 8)
@@ -79,7 +79,7 @@ def test_aliases_make_copies_with_the_place_of_the_anchor() -> None:
     assert document.place(("c", "b")) == ("f.yaml", 1, 11)
 
 
-def test_merged_keys_yield_to_those_of_the_mapping_itself_and_to_earlier_merges() -> None:
+def test_a_mappings_own_keys_and_earlier_merges_override_merged_keys() -> None:
     text = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, y: 2, z: 2}\nc: {x: 3, <<: [*b, {w: 4, z: 4}]}\nd: {'<<': 5}\n"
     data = parse_document(text).data
     assert data["b"] == {"x": 1, "y": 2, "z": 2}
@@ -87,7 +87,7 @@ def test_merged_keys_yield_to_those_of_the_mapping_itself_and_to_earlier_merges(
     assert data["d"] == {"<<": 5}
 
 
-def test_problems_beyond_syntax_are_kept_beside_the_data(wording) -> None:
+def test_duplicate_keys_and_unknown_tags_are_collected_as_problems(wording) -> None:
     document = parse_document("a: 1\na: 2\nb: !x 3\n", "f.yaml")
     assert document.data == {"a": 1, "b": None}
     assert [str(problem) for problem in document.problems] == wording("f.yaml:2:1", "f.yaml:3:4")
@@ -136,6 +136,6 @@ def test_a_value_alone_is_parsed_like_one_in_a_file(wording) -> None:
         parse_value("!x 1", "--set a=!x 1")
 
 
-def test_pyyaml_itself_is_left_as_it_is() -> None:
+def test_pyyaml_itself_is_not_modified() -> None:
     parse_document("a: 1e-4")
     assert yaml.safe_load("[1e-4, on]") == ["1e-4", True]

@@ -71,7 +71,7 @@ def test_a_file_that_a_kill_has_torn_is_read_up_to_there(tmp_path: Path) -> None
     assert scalars(tmp_path) == {"x": [(1, 1.0)]}
 
 
-def test_after_a_resume_tensorboard_forgets_the_steps_that_are_made_again(tmp_path: Path) -> None:
+def test_after_a_resume_tensorboard_shows_repeated_steps_only_once(tmp_path: Path) -> None:
     def write(*rows: dict[str, Any]) -> None:
         writer = ResultWriter(tmp_path)
         for row in rows:
@@ -85,7 +85,7 @@ def test_after_a_resume_tensorboard_forgets_the_steps_that_are_made_again(tmp_pa
     assert scalars(tmp_path)["training/x"] == [(10, 1.0), (20, 2.0), (30, 3.0), (40, -4.0), (50, -5.0), (60, -6.0)]
 
 
-def test_rows_faster_than_one_a_second_are_thinned_with_the_last_one_and_none_twice_after_a_resume(
+def test_rows_within_a_second_are_thinned_but_not_the_last_one_and_a_resume_repeats_none(
     tmp_path: Path,
 ) -> None:
     def write(first: int, last: int) -> None:
@@ -122,7 +122,7 @@ def test_every_scalar_is_in_a_group(tmp_path: Path) -> None:
     ]
 
 
-def test_a_number_beyond_float32_is_infinite_in_tensorboard_and_whole_in_result_json(tmp_path: Path) -> None:
+def test_a_number_beyond_float32_is_infinite_in_tensorboard_and_exact_in_result_json(tmp_path: Path) -> None:
     writer = ResultWriter(tmp_path)
     row = writer.write({"iteration": 1, "env_steps": 7, "info/a": 1e300, "info/b": -1e300, "info/c": 10**100})
     writer.close()
@@ -197,7 +197,7 @@ def test_the_hparams_tab_lists_configurations_with_the_mean_of_their_seeds(tmp_p
     }
 
 
-def test_the_hparams_tab_knows_a_trial_again_after_its_resume(tmp_path: Path) -> None:
+def test_a_resumed_trial_remains_a_single_entry_in_the_hparams_tab(tmp_path: Path) -> None:
     (tmp_path / "000").mkdir()
     for iteration in (1, 2):
         writer = ResultWriter(tmp_path / "000", {"lr": 0.5})

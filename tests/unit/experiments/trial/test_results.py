@@ -86,7 +86,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
         assert read_results(tmp_path) == [row(1)]
 
 
-def test_zeros_that_a_power_cut_left_in_place_of_a_line_are_left_out(tmp_path: Path) -> None:
+def test_zero_bytes_left_by_a_power_cut_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, row(1))
     with (tmp_path / "result.json").open("ab") as file:
         file.write(b"\0" * 30 + b"\n" + json.dumps(row(2)).encode() + b"\n")
@@ -101,7 +101,7 @@ def test_a_column_that_appears_later_is_added_to_the_header_of_progress_csv(tmp_
     assert [each["iteration"] for each in rows] == ["1", "2", "3"]
 
 
-def test_a_writer_goes_on_behind_the_rows_that_are_there(tmp_path: Path) -> None:
+def test_a_new_writer_appends_to_existing_rows(tmp_path: Path) -> None:
     write(tmp_path, row(1))
     write(tmp_path, row(2, extra=1.0))
     assert read_results(tmp_path) == [row(1), row(2, extra=1.0)]
@@ -133,7 +133,7 @@ def test_a_resumed_trial_repeats_no_row_in_a_thinned_progress_csv(tmp_path: Path
     assert [each["iteration"] for each in table(tmp_path)] == ["1", "5", "7", "11"]
 
 
-def test_what_a_kill_left_out_of_a_thinned_progress_csv_comes_with_the_resume(tmp_path: Path) -> None:
+def test_a_resume_adds_the_row_that_a_kill_left_out_of_a_thinned_progress_csv(tmp_path: Path) -> None:
     killed = ResultWriter(tmp_path)
     for iteration in (1, 2, 3):
         killed.write(fast(iteration))
@@ -143,7 +143,7 @@ def test_what_a_kill_left_out_of_a_thinned_progress_csv_comes_with_the_resume(tm
     killed.close()
 
 
-def test_zeros_that_a_power_cut_left_in_progress_csv_go_with_a_resume_that_cuts_no_row(tmp_path: Path) -> None:
+def test_a_resume_repairs_zero_bytes_in_progress_csv_even_if_no_row_is_cut(tmp_path: Path) -> None:
     write(tmp_path, *map(row, range(1, 4)))
     whole = (tmp_path / "progress.csv").read_bytes()
     (tmp_path / "progress.csv").write_bytes(whole[:-9] + bytes(9))
@@ -173,7 +173,7 @@ def test_truncating_cuts_both_files_after_an_iteration(tmp_path: Path) -> None:
     assert [each["iteration"] for each in read_results(tmp_path)] == [1, 2, 3, 4]
 
 
-def test_truncating_everything_leaves_empty_files_that_can_be_written_on(tmp_path: Path) -> None:
+def test_after_truncating_all_rows_new_rows_can_be_written(tmp_path: Path) -> None:
     write(tmp_path, row(1))
     assert truncate_results(tmp_path, after_iteration=0) == Truncation(1)
     assert read_results(tmp_path) == []
@@ -186,13 +186,13 @@ def test_truncating_a_trial_without_results_makes_no_files(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_truncating_puts_the_last_row_back_that_a_power_cut_took(tmp_path: Path) -> None:
+def test_truncating_restores_the_last_row_lost_in_a_power_cut(tmp_path: Path) -> None:
     write(tmp_path, row(1))
     truncate_results(tmp_path, after_iteration=2, known={2: row(2)})
     assert read_results(tmp_path) == [row(1), row(2)]
 
 
-def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_knows_them(
+def test_damaged_rows_are_reported_by_line_and_restored_from_checkpoints_where_possible(
     tmp_path: Path, wording
 ) -> None:
     write(tmp_path, *map(row, range(1, 6)))
@@ -207,13 +207,13 @@ def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_kn
     assert Path(f"{file}.damaged").read_bytes() == b"\n".join(lines)
 
 
-def test_a_file_that_is_gone_is_told_and_made_anew_from_checkpoints(tmp_path: Path, wording) -> None:
+def test_a_missing_results_file_is_reported_and_restored_from_checkpoints(tmp_path: Path, wording) -> None:
     found = truncate_results(tmp_path, after_iteration=4, known={3: row(3), 4: row(4)})
     assert found.damage == wording(tmp_path / "result.json")
     assert read_results(tmp_path) == [row(3), row(4)]
 
 
-def test_a_row_that_is_not_as_its_checkpoint_says_is_told_and_made_anew(tmp_path: Path, wording) -> None:
+def test_a_row_that_differs_from_its_checkpoint_is_reported_and_restored(tmp_path: Path, wording) -> None:
     write(tmp_path, row(1), row(2, x=9.0), row(3))
     found = truncate_results(tmp_path, after_iteration=3, known={2: row(2, x=1.0)})
     assert found.damage[0] == wording(tmp_path / "result.json")
@@ -227,7 +227,7 @@ def known_until(iteration: int, best: float | None = None, rows: bytes = b"") ->
     )
 
 
-def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: Path, wording) -> None:
+def test_a_return_above_the_best_in_trial_json_is_reported_as_damage_and_ignored(tmp_path: Path, wording) -> None:
     returns = [{"episode_return_mean": value} for value in (5.0, 1e9, 7.0)]
     write(tmp_path, *(row(number, **each) for number, each in enumerate(returns, start=1)))
     found = truncate_results(tmp_path, after_iteration=3, record=known_until(2, best=5.0))
@@ -235,14 +235,14 @@ def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: 
     assert best_value(read_results(tmp_path), RETURN) == 7.0
 
 
-def test_a_return_of_zero_is_above_a_best_one_that_is_negative(tmp_path: Path, wording) -> None:
+def test_a_return_of_zero_above_a_negative_best_in_trial_json_is_reported(tmp_path: Path, wording) -> None:
     write(tmp_path, row(1, episode_return_mean=-200.0), row(2, episode_return_mean=0.0))
     assert check_results(tmp_path, 2, record=known_until(2, best=-200.0)).damage == wording(
         tmp_path / "result.json", "episode_return_mean", "trial.json", "-200"
     )
 
 
-def test_an_absurd_iteration_in_trial_json_is_told_at_once(tmp_path: Path, wording) -> None:
+def test_an_absurdly_large_iteration_in_trial_json_is_reported_quickly(tmp_path: Path, wording) -> None:
     write(tmp_path, row(1))
     assert check_results(tmp_path, 10**15).damage == wording(tmp_path / "result.json", 10**15)
 
@@ -334,7 +334,7 @@ def test_a_file_without_a_whole_row_has_no_last_one(tmp_path: Path, content: byt
     assert read_last_row(tmp_path) is None
 
 
-def test_a_row_that_was_altered_is_told_by_the_digest_that_trial_json_knows(tmp_path: Path) -> None:
+def test_an_altered_row_is_detected_by_the_digest_in_trial_json(tmp_path: Path) -> None:
     write(tmp_path, row(1, time_total_s=1.5), row(2, time_total_s=2.5))
     file = tmp_path / "result.json"
     record = known_until(2, rows=file.read_bytes())
@@ -347,14 +347,14 @@ def test_a_row_that_was_altered_is_told_by_the_digest_that_trial_json_knows(tmp_
     assert truncate_results(tmp_path, 2, record=record).damage[0] == told
 
 
-def test_rows_that_are_there_twice_or_out_of_order_are_told(tmp_path: Path, wording) -> None:
+def test_duplicate_and_out_of_order_rows_are_reported(tmp_path: Path, wording) -> None:
     write(tmp_path, row(1), row(2), row(2), row(1), row(3))
     found = check_results(tmp_path, 3)
     assert found.damage == wording(tmp_path / "result.json")
     assert list(found.rows) == [row(1), row(2), row(3)]
 
 
-def test_a_writer_knows_the_digest_of_all_rows_that_are_there(tmp_path: Path) -> None:
+def test_a_writer_keeps_the_digest_of_all_rows_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     for numbers in ((1, 2), (3,)):
         writer = ResultWriter(tmp_path)
@@ -364,14 +364,14 @@ def test_a_writer_knows_the_digest_of_all_rows_that_are_there(tmp_path: Path) ->
         writer.close()
 
 
-def test_results_with_nothing_to_cut_are_left_as_they_are(tmp_path: Path) -> None:
+def test_a_results_file_with_nothing_to_cut_is_not_rewritten(tmp_path: Path) -> None:
     write(tmp_path, row(1), row(2))
     before = (tmp_path / "result.json").stat().st_ino
     assert truncate_results(tmp_path, after_iteration=2).rows_cut == 0
     assert (tmp_path / "result.json").stat().st_ino == before
 
 
-def test_of_rows_only_the_metrics_that_are_wanted_are_kept(tmp_path: Path) -> None:
+def test_only_the_requested_metrics_of_rows_are_kept(tmp_path: Path) -> None:
     write(tmp_path, row(1, x=1.0, y=2.0), row(2, x=3.0))
     found = check_results(tmp_path, 3, metrics=("x",), known={3: row(3, x=5.0, y=6.0)})
     assert list(found.rows) == [{"iteration": 1, "x": 1.0}, {"iteration": 2, "x": 3.0}, {"iteration": 3, "x": 5.0}]

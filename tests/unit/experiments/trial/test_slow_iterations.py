@@ -84,7 +84,7 @@ def test_a_message_that_is_older_than_a_result_is_not_shown_after_it(tmp_path: P
     assert messages.new(["000"]) == {"000": newer}
 
 
-def test_the_message_of_an_earlier_process_is_not_new(tmp_path: Path) -> None:
+def test_a_progress_message_of_an_earlier_process_is_not_shown(tmp_path: Path) -> None:
     write(tmp_path, "000", "iteration 2: 40 env steps")
     messages = ProgressMessages(tmp_path, every_s=0)
     messages.forget("000")

@@ -44,14 +44,14 @@ def stops_after(plateau: Plateau, metric: str, values: Sequence[float | None], *
         ({"patience": 3}, [0.0, -1.0, -2.0, -0.5], 4),
     ],
 )
-def test_a_plateau_is_reached_after_so_many_values_without_growth(
+def test_a_plateau_is_reached_after_patience_values_without_improvement(
     small_trial: MakeTrial, settings: dict[str, Any], values: list[float | None], after: int | None
 ) -> None:
     trial = small_trial(stop={"plateau": {"metric": RETURN, **settings}})
     assert stops_after(Plateau(trial), RETURN, values) == after
 
 
-def test_a_plateau_of_a_loss_waits_for_it_to_fall_and_ignores_what_is_no_number(
+def test_a_plateau_of_a_loss_expects_it_to_fall_and_ignores_values_that_are_not_finite(
     small_trial: MakeTrial, wording
 ) -> None:
     falling = [math.nan, 5.0, 4.0, 3.0, math.inf, 2.0, 2.0, 2.5, 1.0]
@@ -65,7 +65,7 @@ def test_a_plateau_of_a_loss_waits_for_it_to_fall_and_ignores_what_is_no_number(
     assert stops_after(near, "learner/value_loss", [5.0, 4.0, 4.1]) == 3  # 4 is not more than 1 below 5
 
 
-def test_an_error_declares_that_lower_is_better_and_a_return_that_higher_is() -> None:
+def test_metrics_declare_lower_is_better_for_errors_and_higher_is_better_for_returns() -> None:
     modes = {
         metric.name: metric.mode
         for algorithm in ("ppo", "dqn", "dreamer", "alphazero", "cql")
@@ -86,11 +86,11 @@ def test_patience_counts_evaluations_where_there_are_any(small_trial: MakeTrial,
     assert plateau.reason == wording("episode_return_mean")
 
 
-def test_a_trial_without_a_plateau_counts_nothing(small_trial: MakeTrial) -> None:
+def test_a_trial_without_a_plateau_criterion_does_not_stop_at_one(small_trial: MakeTrial) -> None:
     assert stops_after(Plateau(small_trial()), RETURN, [0.0] * 100) is None
 
 
-def test_a_trial_stops_at_its_plateau_and_where_it_would_have_without_an_interruption(
+def test_a_resumed_trial_stops_at_the_same_plateau_as_an_uninterrupted_one(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     stop = {"plateau": {"metric": RETURN, "patience": 4, "min_delta": 1e6}, "iteration": 50}
@@ -150,7 +150,9 @@ def test_a_wrong_plateau_is_explained(stop: dict[str, Any], said: str) -> None:
         parse_experiments({"a": {**ENTRY, "stop": stop}})
 
 
-def test_a_bound_comes_before_a_hook_and_half_of_it_is_halfway(small_trial: Callable[..., TrialSpec], wording) -> None:
+def test_a_bound_takes_precedence_over_a_hook_and_defines_when_a_trial_is_halfway(
+    small_trial: Callable[..., TrialSpec], wording
+) -> None:
     criteria = StopCriteria(small_trial(stop={"iteration": 4}))
     reached, before = {"iteration": 4}, {"iteration": 1}
     assert criteria.reason(reached, by_hook="solved") == wording()

@@ -41,7 +41,7 @@ def weights(checkpoint: Path) -> bytes:
     return (checkpoint / "policies/default.safetensors").read_bytes()
 
 
-def test_a_trial_goes_on_while_its_checkpoint_waits_for_the_disk(
+def test_training_continues_while_a_checkpoint_is_written_to_a_slow_disk(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = small_trial(stop={"iteration": 5}, checkpoint={"every": 3, "at_end": False})
@@ -61,7 +61,7 @@ def test_a_trial_goes_on_while_its_checkpoint_waits_for_the_disk(
     assert weights(place) == weights(tmp_path / "quick/checkpoints/iteration_000003")
 
 
-def test_a_trial_that_is_left_waits_for_the_checkpoint_that_it_has_begun(
+def test_closing_a_trial_waits_for_its_unfinished_checkpoint(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = small_trial(stop={"iteration": 5}, checkpoint={"every": 1})
@@ -73,7 +73,7 @@ def test_a_trial_that_is_left_waits_for_the_checkpoint_that_it_has_begun(
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["iteration_000001"]
 
 
-def test_a_disk_that_is_full_when_a_checkpoint_is_to_last_ends_the_trial_with_the_next_one(
+def test_a_disk_that_fills_up_during_a_checkpoint_ends_the_trial_at_the_next_checkpoint(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = small_trial(stop={"iteration": 6}, checkpoint={"every": 2})
@@ -100,7 +100,7 @@ def test_a_disk_that_is_full_when_a_checkpoint_is_to_last_ends_the_trial_with_th
     assert [row["iteration"] for row in read_results(tmp_path)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_seconds_of_an_iteration_cover_the_evaluation_and_the_checkpoint_before_it(
+def test_the_time_of_an_iteration_includes_the_preceding_evaluation_and_checkpoint(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     trial = small_trial(stop={"iteration": 4}, checkpoint={"every": 1}, evaluation={"every": 1, "episodes": 1})

@@ -53,7 +53,7 @@ def test_a_record_of_a_newer_version_can_still_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "3"])
-def test_a_record_that_is_none_is_named(tmp_path: Path, text: str, wording) -> None:
+def test_the_error_for_an_invalid_record_names_trial_json(tmp_path: Path, text: str, wording) -> None:
     (tmp_path / "trial.json").write_text(text)
     with wording.raised(RunDamaged, "trial.json"):
         TrialDirectory(tmp_path).read_record()
@@ -66,7 +66,7 @@ def test_a_spec_comes_back(tmp_path: Path) -> None:
     assert directory.read_spec() == spec
 
 
-def test_a_spec_that_is_missing_or_none_is_named(tmp_path: Path, wording) -> None:
+def test_the_error_for_a_missing_or_invalid_spec_names_spec_yaml(tmp_path: Path, wording) -> None:
     directory = TrialDirectory(tmp_path)
     with wording.raised(RunDamaged, "spec.yaml"):
         directory.read_spec()
@@ -105,7 +105,7 @@ def test_a_kill_ends_the_claim(tmp_path: Path) -> None:
     directory.release()
 
 
-def test_what_a_kill_left_of_half_written_files_is_removed_by_the_next_claim(tmp_path: Path, wording) -> None:
+def test_the_next_claim_removes_partial_files_left_by_a_kill(tmp_path: Path, wording) -> None:
     directory = TrialDirectory(tmp_path)
     directory.write_record(RECORD)
     (partial_name(tmp_path / "failed") / "policies").mkdir(parents=True)
@@ -126,7 +126,7 @@ def test_what_a_kill_left_of_half_written_files_is_removed_by_the_next_claim(tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "checkpoints", "trial.json"]
 
 
-def test_a_process_waits_for_the_one_before_it_to_let_go(tmp_path: Path) -> None:
+def test_a_claim_waits_until_the_previous_process_releases_the_trial(tmp_path: Path) -> None:
     directory = TrialDirectory(tmp_path)
     process = holder(tmp_path)
     assert process.stdin is not None
@@ -138,7 +138,9 @@ def test_a_process_waits_for_the_one_before_it_to_let_go(tmp_path: Path) -> None
     process.stdout.close()
 
 
-def test_one_process_cannot_claim_a_trial_twice_and_looking_does_not_let_go(tmp_path: Path, wording) -> None:
+def test_one_process_cannot_claim_a_trial_twice_and_checking_a_claim_does_not_release_it(
+    tmp_path: Path, wording
+) -> None:
     first, second = TrialDirectory(tmp_path), TrialDirectory(tmp_path / "x" / "..")
     (tmp_path / "x").mkdir()
     first.claim()
@@ -157,7 +159,9 @@ def test_one_process_cannot_claim_a_trial_twice_and_looking_does_not_let_go(tmp_
     assert not first.is_claimed()
 
 
-def test_a_directory_in_the_place_of_the_lock_is_damage_and_claims_nothing(tmp_path: Path, wording) -> None:
+def test_a_directory_in_place_of_the_lock_file_is_reported_as_damage_and_not_as_a_claim(
+    tmp_path: Path, wording
+) -> None:
     directory = TrialDirectory(tmp_path / "t")
     (tmp_path / "t" / ".lock").mkdir(parents=True)
     assert not directory.is_claimed()

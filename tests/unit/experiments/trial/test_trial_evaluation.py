@@ -44,7 +44,7 @@ def results(entry: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
     return {name: value for name, value in found.items() if "against" in name}
 
 
-def test_wins_draws_and_losses_are_told_of_each_side_and_of_both() -> None:
+def test_wins_draws_and_losses_are_reported_per_side_and_overall() -> None:
     found = results(ALONE, is_last=True)
     assert found.keys() == NAMES
     for side in ("", "first/", "second/"):
@@ -62,7 +62,7 @@ def test_an_iteration_without_an_evaluation_has_the_same_names_and_no_values() -
     assert results(ALONE, is_last=False) == dict.fromkeys(NAMES)
 
 
-def test_a_side_that_no_policy_learns_is_told_nothing_of() -> None:
+def test_no_values_are_reported_for_a_side_that_no_policy_learns() -> None:
     found = results(ONE_SIDE, is_last=True)
     told = {name for name, value in found.items() if value is not None}
     assert told == {name for name in NAMES if "/first/" not in name}
@@ -77,7 +77,7 @@ class AlwaysSucceeds(CartPole):
         return *step, {"is_success": step[2]}
 
 
-def test_a_success_rate_of_evaluations_stops_judges_and_is_expected(tmp_path: Path) -> None:
+def test_a_success_rate_of_evaluations_can_be_used_under_stop_best_and_expect(tmp_path: Path) -> None:
     rate = "evaluation/info/is_success"
     entry = {
         "env": f"{__name__}:AlwaysSucceeds",
@@ -93,7 +93,7 @@ def test_a_success_rate_of_evaluations_stops_judges_and_is_expected(tmp_path: Pa
     assert (trial.judged_by, trial.best_score) == (rate, 1.0)
 
 
-def test_games_against_an_opponent_can_be_stopped_by_compared_and_expected() -> None:
+def test_metrics_of_games_against_an_opponent_can_be_used_under_stop_best_and_expect() -> None:
     names = sorted(NAMES)
     named = {
         "stop": {"env_steps": 64, names[0]: 0.9},
@@ -115,12 +115,12 @@ def test_games_against_an_opponent_can_be_stopped_by_compared_and_expected() -> 
         ),
     ],
 )
-def test_an_opponent_that_cannot_be_is_told_at_its_line(changed: dict[str, Any], told: str) -> None:
+def test_an_impossible_opponent_is_reported_with_its_location(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         parse_experiments({"try": {**ALONE, **changed}})
 
 
-def test_an_opponent_of_evaluations_is_code_that_a_trial_asks_leave_for(wording) -> None:
+def test_a_custom_opponent_of_evaluations_is_listed_as_code_that_needs_permission(wording) -> None:
     (experiment,) = parse_experiments({"try": ALONE})
     data = experiment.first_trial().to_data()
     assert not [demand for demand in spec_risks(data) if "against" in demand]  # the opponent ships with rlrun
@@ -146,7 +146,7 @@ ICE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("is_last", [True, False])
-def test_gaps_to_exact_values_are_told_where_they_are_asked_for(is_last: bool) -> None:
+def test_gaps_to_exact_values_are_reported_if_requested(is_last: bool) -> None:
     (experiment,) = parse_experiments({"try": ICE})
     trial = experiment.first_trial()
     with training_of(trial) as training:
@@ -157,7 +157,7 @@ def test_gaps_to_exact_values_are_told_where_they_are_asked_for(is_last: bool) -
     assert all((value is not None and value > 0) == is_last for value in gaps.values())
 
 
-def test_exact_values_are_refused_where_the_env_has_none_before_anything_starts(wording) -> None:
+def test_requesting_exact_values_of_an_env_without_them_is_rejected_in_the_spec(wording) -> None:
     with pytest.raises(SpecError, match="need Discrete observation and action spaces"):
         parse_experiments({"try": {**ICE, "env": "CartPole-v1"}})
     with wording.raised(SpecError):

@@ -111,7 +111,7 @@ def without_hooks(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if not name.startswith("hooks/")} for row in rows]
 
 
-def test_a_run_with_a_hook_that_measures_is_the_same_to_the_last_bit(
+def test_a_hook_that_only_measures_leaves_the_run_bit_identical(
     tmp_path: Path, small_trial: MakeTrial, curve: Curve
 ) -> None:
     for name, hooks in {"plain": (), "measured": MEASURES}.items():
@@ -147,7 +147,7 @@ def test_a_resumed_trial_continues_its_hooks_exactly(tmp_path: Path, small_trial
     assert len({row["hooks/drawn"] for row in rows}) == 6
 
 
-def test_a_trial_that_is_built_again_keeps_its_hooks_of_the_trial(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_trial_rebuilt_for_an_exploit_keeps_the_state_of_its_hooks(tmp_path: Path, small_trial: MakeTrial) -> None:
     with TrialLoop(small_trial(hooks=MEASURES), tmp_path / "t") as loop:
         run(loop, until=2)
         other = small_trial(hooks=MEASURES, config={"gamma": 0.5})
@@ -219,7 +219,7 @@ def test_numbers_that_no_hook_declares_are_logged_with_one_warning(
     assert warned[0] == wording("angel", "declared_metrics")
 
 
-def test_an_operator_in_front_of_learning_changes_what_is_learned_and_resumes(
+def test_an_operator_before_learning_affects_the_results_and_resumes_exactly(
     tmp_path: Path, small_trial: MakeTrial, curve: Curve
 ) -> None:
     def trial(**config: Any) -> TrialSpec:
@@ -282,6 +282,6 @@ def test_a_wrong_hook_or_operator_of_a_spec_is_explained(part: dict[str, Any], s
         parse_experiments({"a": {**ENTRY, **part}})
 
 
-def test_metrics_of_hooks_are_those_of_the_run() -> None:
+def test_declared_metrics_of_hooks_can_be_used_as_stop_conditions() -> None:
     (experiment,) = parse_experiments({"a": {**ENTRY, "hooks": MEASURES, "stop": {"hooks/angle": 1.0}}})
     assert experiment.trials()[0].hooks == MEASURES

@@ -59,7 +59,9 @@ def test_a_logger_hears_the_start_each_result_and_the_end_in_order(
     assert notebook.told == [("000-seed=0", None), *range(1, 101), "TERMINATED"]
 
 
-def test_a_trial_that_goes_on_is_known_by_the_id_it_had(small_trial: Callable[..., TrialSpec], tmp_path: Path) -> None:
+def test_a_resumed_trial_keeps_its_id_in_the_logging_service(
+    small_trial: Callable[..., TrialSpec], tmp_path: Path
+) -> None:
     notebook = Notebook()
     for status in ("INTERRUPTED", "TERMINATED"):
         TrialLoggers({"notebook": lambda: notebook}, small_trial(), tmp_path, pytest.fail).finish(status)
@@ -68,7 +70,7 @@ def test_a_trial_that_goes_on_is_known_by_the_id_it_had(small_trial: Callable[..
 
 
 @pytest.mark.parametrize("kind", ["make", "start", "log", "finish"])
-def test_a_logger_that_fails_is_told_of_once_and_keeps_nobody_else_from_logging(
+def test_a_failing_logger_is_reported_once_and_other_loggers_continue(
     small_trial: Callable[..., TrialSpec], tmp_path: Path, kind: str, wording
 ) -> None:
     notebook, broken = Notebook(), Notebook(fails_at=kind)
@@ -87,7 +89,7 @@ def test_a_logger_that_fails_is_told_of_once_and_keeps_nobody_else_from_logging(
     assert notebook.told == [("000-seed=0", None), 1, 2, 3, "TERMINATED"]
 
 
-def test_a_logger_that_does_not_answer_neither_holds_up_results_nor_the_end(
+def test_an_unresponsive_logger_delays_neither_results_nor_the_end_of_the_trial(
     small_trial: Callable[..., TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(trial_loggers, "MAX_WAITING_ROWS", 5)
@@ -113,7 +115,7 @@ def test_a_logger_that_does_not_answer_neither_holds_up_results_nor_the_end(
         ("log", "cloud has not received all results within 0 s: it may lack some"),
     ],
 )
-def test_an_end_without_an_answer_is_told_of(
+def test_a_logger_that_does_not_confirm_the_end_is_reported(
     small_trial: Callable[..., TrialSpec],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -131,9 +133,7 @@ def test_an_end_without_an_answer_is_told_of(
     answer.set()
 
 
-def test_a_missing_package_is_told_of_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, wording
-) -> None:
+def test_a_missing_logger_package_is_reported_with_its_pip_command(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(trial_loggers, "find_spec", lambda name: None)
     with wording.raised(UsageError, "rlrun[wandb]"):
         require_loggers(LoggersConfig.parse(["wandb"]))

@@ -46,7 +46,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in (directory / "checkpoints").iterdir())
 
 
-def test_what_the_user_was_told_stands_in_the_record(
+def test_messages_shown_to_the_user_are_stored_in_the_record(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.delitem(KERNELS, torch.ops.aten.mm.default)
@@ -61,7 +61,7 @@ def test_what_the_user_was_told_stands_in_the_record(
     assert told == [note] == ["a slow disk"]
 
 
-def test_the_user_is_told_that_a_loss_of_their_own_cannot_run_in_kernels(
+def test_the_user_is_told_if_a_custom_loss_cannot_run_in_kernels(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -75,7 +75,7 @@ def test_the_user_is_told_that_a_loss_of_their_own_cannot_run_in_kernels(
     assert record(tmp_path / "t").notes == told
 
 
-def test_half_of_a_run_without_the_end_of_an_episode_is_told_of(
+def test_a_warning_is_given_if_no_episode_has_ended_by_half_of_the_run(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(endless_episodes, "FEW_STEPS", 10)
@@ -117,14 +117,12 @@ def test_a_trial_runs_to_its_stop_and_leaves_its_files(tmp_path: Path, small_tri
     ]
 
 
-def test_how_observations_enter_the_network_is_on_record_from_the_start(
-    tmp_path: Path, small_trial: MakeTrial, wording
-) -> None:
+def test_the_record_describes_the_network_from_the_start(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
     with TrialLoop(small_trial(config={"model": {}, "normalize_observations": True}), tmp_path):
         assert record(tmp_path).network == wording("shared_value", "64")
 
 
-def test_a_step_beyond_the_stop_is_a_mistake_of_the_caller(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
+def test_stepping_a_finished_trial_raises_an_error(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
     with TrialLoop(small_trial(stop={"iteration": 1}), tmp_path) as loop:
         loop.step()
         with wording.raised(RuntimeError):
@@ -154,9 +152,7 @@ def test_whichever_stop_criterion_comes_first_ends_the_trial(tmp_path: Path, sma
     assert loop.stop_reason.startswith("sgd_steps ")
 
 
-def test_a_closed_trial_goes_on_exactly_where_it_was(
-    tmp_path: Path, small_trial: MakeTrial, curve: Curve, wording
-) -> None:
+def test_a_closed_trial_resumes_exactly(tmp_path: Path, small_trial: MakeTrial, curve: Curve, wording) -> None:
     trial = small_trial(stop={"iteration": 7})
     with TrialLoop(trial, tmp_path / "whole") as loop:
         run(loop)
@@ -175,7 +171,7 @@ def test_a_closed_trial_goes_on_exactly_where_it_was(
     assert record(tmp_path / "parts").exact_resume is True
 
 
-def test_a_trial_whose_settings_were_changed_in_its_file_does_not_go_on(
+def test_a_trial_whose_settings_were_edited_in_spec_yaml_is_not_resumed(
     tmp_path: Path, small_trial: MakeTrial, wording
 ) -> None:
     trial = small_trial(stop={"iteration": 7})
@@ -206,7 +202,7 @@ def test_a_trial_whose_settings_were_changed_in_its_file_does_not_go_on(
     ],
 )
 @pytest.mark.parametrize("generation", [None, 1])
-def test_a_trial_with_another_seed_env_or_evaluation_in_its_file_does_not_go_on_in_a_population_either(
+def test_a_trial_whose_seed_env_or_evaluation_was_edited_is_not_resumed_even_in_a_population(
     tmp_path: Path, small_trial: MakeTrial, changed: dict[str, Any], said: str, generation: int | None, wording
 ) -> None:
     evaluation = {"every": 2, "episodes": 1}
@@ -223,7 +219,7 @@ def test_a_trial_with_another_seed_env_or_evaluation_in_its_file_does_not_go_on_
         assert loop.training.iteration == 1
 
 
-def test_a_trial_without_a_checkpoint_yet_begins_again(
+def test_resuming_a_trial_without_a_checkpoint_restarts_it(
     tmp_path: Path, small_trial: MakeTrial, curve: Curve, wording
 ) -> None:
     trial = small_trial(stop={"iteration": 2})
@@ -238,7 +234,7 @@ def test_a_trial_without_a_checkpoint_yet_begins_again(
     assert curve(tmp_path)[:1] == first
 
 
-def test_a_damaged_checkpoint_is_skipped_and_said(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+def test_a_damaged_checkpoint_is_skipped_and_reported(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
     trial = small_trial(stop={"iteration": 6})
     with TrialLoop(trial, tmp_path) as loop:
         run(loop)
@@ -256,7 +252,7 @@ def test_a_damaged_checkpoint_is_skipped_and_said(tmp_path: Path, small_trial: M
     assert loop.checkpoints.store.newest_valid() == tmp_path / "checkpoints" / "iteration_000006"
 
 
-def test_checkpoints_of_which_none_is_whole_are_not_silently_begun_again(
+def test_a_trial_whose_checkpoints_are_all_damaged_is_not_silently_restarted(
     tmp_path: Path, small_trial: MakeTrial, wording
 ) -> None:
     trial = small_trial(stop={"iteration": 2})
@@ -269,7 +265,9 @@ def test_checkpoints_of_which_none_is_whole_are_not_silently_begun_again(
     assert len(read_results(tmp_path)) == 2
 
 
-def test_a_finished_trial_that_is_resumed_is_done_at_once(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_resuming_a_finished_trial_does_nothing_unless_its_stop_condition_was_raised(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path) as loop:
         run(loop)
     with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path, resume=True) as loop:
@@ -293,13 +291,15 @@ def test_a_trial_with_checkpoints_is_not_begun_again_by_accident(
     assert (tmp_path / "trial.json").read_bytes() == before
 
 
-def test_a_trial_is_run_once_at_a_time(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
+def test_a_trial_cannot_run_twice_at_the_same_time(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
     with TrialLoop(small_trial(), tmp_path), wording.raised(UsageError):
         TrialLoop(small_trial(), tmp_path, resume=True)
     assert record(tmp_path).status == "PENDING"
 
 
-def test_weights_of_another_run_are_a_beginning_with_counters_at_zero(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_trial_can_start_from_weights_of_another_run_with_counters_at_zero(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     config = {"normalize_observations": True}
     with TrialLoop(small_trial(stop={"iteration": 2}, config=config), tmp_path / "donor") as donor:
         run(donor)
@@ -328,7 +328,7 @@ def test_evaluations_are_reported_when_they_are_due_and_null_otherwise(tmp_path:
     assert len({tuple(row) for row in rows}) == 1
 
 
-def test_a_trial_ends_with_an_evaluation_of_what_it_has_become(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_trial_ends_with_an_evaluation_of_its_final_policy(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(stop={"iteration": 3}, evaluation={"every": 2, "episodes": 3})
     with TrialLoop(trial, tmp_path) as loop:
         rows = [loop.step() for _ in range(3)]
@@ -364,7 +364,7 @@ def test_the_best_evaluation_is_saved_when_it_happens(tmp_path: Path, small_tria
     assert found.best_return == max(filter(None, (row["episode_return_mean"] for row in read_results(tmp_path))))
 
 
-def test_an_evaluation_can_be_a_stop(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_an_evaluation_metric_can_stop_a_trial(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(stop={"evaluation/episode_len_mean": 1}, evaluation={"every": 3, "episodes": 1})
     with TrialLoop(trial, tmp_path) as loop:
         run(loop)
@@ -372,7 +372,7 @@ def test_an_evaluation_can_be_a_stop(tmp_path: Path, small_trial: MakeTrial) -> 
 
 
 @pytest.mark.parametrize("settings", [{"lr": 0.01}, {"lr": 0.01, "num_epochs": 3}, {"train_batch_size": 96}])
-def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothing(
+def test_a_member_continues_from_another_and_a_kill_right_after_that_changes_nothing(
     tmp_path: Path, small_trial: MakeTrial, curve: Curve, settings: dict[str, Any]
 ) -> None:
     trial = small_trial(seed=2, stop={"iteration": 6})
@@ -405,7 +405,7 @@ def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothin
     assert record(tmp_path / "killed").params == settings
 
 
-def test_what_changes_in_place_changes_as_in_an_algorithm_that_was_built_anew(
+def test_settings_changed_in_place_have_the_same_effect_as_in_a_rebuilt_algorithm(
     tmp_path: Path, small_trial: MakeTrial, curve: Curve
 ) -> None:
     trial = small_trial(seed=2, stop={"iteration": 6})
@@ -468,7 +468,7 @@ def test_ctrl_c_in_an_iteration_abandons_it(tmp_path: Path, small_trial: MakeTri
 
 
 @pytest.mark.usefixtures("users_file")
-def test_parameters_that_are_not_finite_stop_the_trial_with_those_before_saved(
+def test_non_finite_parameters_stop_the_trial_and_the_last_finite_ones_are_saved(
     tmp_path: Path, small_trial: MakeTrial, wording
 ) -> None:
     with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path / "same") as loop:
@@ -496,7 +496,7 @@ def test_a_statistic_that_is_not_finite_is_named(tmp_path: Path, small_trial: Ma
     assert {"obs", "actions", "advantages", "valid"} <= set(batch)
 
 
-def test_the_last_batch_before_a_divergence_is_saved_as_arrays_where_experience_stays_on_a_device(
+def test_after_a_divergence_the_last_batch_is_saved_as_arrays_even_if_it_was_on_a_device(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     settings = {"num_envs_per_worker": 4, "train_batch_size": 32, "minibatch_size": 32, "lr": 1e30}
@@ -511,7 +511,7 @@ def test_the_last_batch_before_a_divergence_is_saved_as_arrays_where_experience_
         assert loop.training.running.trainee.learner.is_finite()
 
 
-def test_an_error_in_a_users_algorithm_arrives_with_its_own_traceback(
+def test_an_error_in_a_users_algorithm_is_shown_with_its_traceback(
     tmp_path: Path, small_trial: MakeTrial, users_file: Path, wording
 ) -> None:
     trial = small_trial(algorithm="my_lab:Fails")
@@ -529,7 +529,7 @@ def test_an_error_in_a_users_algorithm_arrives_with_its_own_traceback(
         assert record(tmp_path / "t").error == ""
 
 
-def test_an_algorithm_that_cannot_be_built_arrives_with_its_own_traceback(
+def test_an_error_in_the_constructor_of_a_users_algorithm_is_shown_and_frees_the_trial(
     tmp_path: Path, small_trial: MakeTrial, users_file: Path
 ) -> None:
     with pytest.raises(TrainingFailed, match=f"CannotBeBuilt failed in {users_file}:") as caught:
@@ -539,7 +539,9 @@ def test_an_algorithm_that_cannot_be_built_arrives_with_its_own_traceback(
     assert not TrialDirectory(tmp_path / "t").is_claimed()
 
 
-def test_an_algorithm_that_does_not_exist_leaves_a_record_and_no_claim(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_missing_algorithm_is_recorded_as_an_error_and_releases_the_trial(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     trial = small_trial().replace(algorithm="nowhere:Nothing")
     with pytest.raises(UsageError, match="nowhere"):
         TrialLoop(trial, tmp_path)

@@ -54,7 +54,7 @@ def test_a_disk_so_full_that_nothing_can_be_written_still_gives_the_reason(
         assert loop.step()["iteration"] == 1
 
 
-def test_a_compiled_run_without_a_compiler_asks_and_goes_on_if_told_to(
+def test_a_compiled_trial_without_a_compiler_is_not_resumed_unless_eager_mode_is_requested(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     trial = small_trial(stop={"iteration": 3}, config={"precision": "bfloat16"})
@@ -76,7 +76,9 @@ def test_a_compiled_run_without_a_compiler_asks_and_goes_on_if_told_to(
     assert record.exact_resume is False
 
 
-def test_episodes_that_cannot_be_brought_back_are_said(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
+def test_episodes_that_cannot_be_restored_make_the_resume_inexact_and_are_reported(
+    tmp_path: Path, small_trial: MakeTrial, wording
+) -> None:
     trial = small_trial(env={"id": "CartPole-v1", "max_replay_s": 1e-9}, checkpoint={"every": 1})
     with TrialLoop(trial, tmp_path) as loop:
         loop.step()
@@ -119,7 +121,7 @@ def test_trial_json_counts_no_iteration_without_its_row(
     assert read_trial(tmp_path / "t", "small", has_driver=False).problems == ()
 
 
-def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_resume_restores_the_exact_parameters(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(config={"normalize_observations": True})
     with TrialLoop(trial, tmp_path) as loop:
         loop.step()
@@ -137,7 +139,7 @@ class Verbose(ConstantReward):
         raise ValueError("a" + 3_000_000 * "x" + "z")
 
 
-def test_of_an_exception_text_of_megabytes_trial_json_keeps_both_ends_and_error_txt_all(
+def test_trial_json_keeps_both_ends_of_a_huge_error_message_and_error_txt_all_of_it(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     trial = small_trial(env=f"{__name__}:Verbose")
@@ -153,7 +155,7 @@ def test_of_an_exception_text_of_megabytes_trial_json_keeps_both_ends_and_error_
     assert 3_000_000 * "x" in (tmp_path / "error.txt").read_text()
 
 
-def test_a_users_wrapper_with_rewards_that_a_replay_does_not_repeat_makes_the_resume_inexact(
+def test_a_custom_wrapper_whose_rewards_cannot_be_replayed_makes_the_resume_inexact(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     wrapper = "tests.unit.engine.envs.test_loop_vector_env:PaysByStepsEver"

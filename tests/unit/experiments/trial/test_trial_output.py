@@ -28,7 +28,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_recorded_trial_is_the_same_to_the_last_bit_and_its_steps_are_all_in_the_set(
+def test_recording_leaves_a_trial_bit_identical_and_saves_all_its_steps(
     tmp_path: Path, small_trial: MakeTrial, curve: Curve
 ) -> None:
     stop = {"iteration": 5}
@@ -53,7 +53,7 @@ def test_a_recorded_trial_is_the_same_to_the_last_bit_and_its_steps_are_all_in_t
     assert not [finding for finding in check_set(tmp_path / "set") if finding.is_wrong]
 
 
-def test_a_resumed_trial_cuts_what_is_newer_than_its_checkpoint_and_writes_equal_bytes(
+def test_a_resumed_trial_drops_steps_after_its_checkpoint_and_writes_an_identical_data_set(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     whole = small_trial(stop={"iteration": 6}, output=str(tmp_path / "whole"))
@@ -70,7 +70,9 @@ def test_a_resumed_trial_cuts_what_is_newer_than_its_checkpoint_and_writes_equal
     assert contents(tmp_path / "set") == contents(tmp_path / "whole")
 
 
-def test_a_trial_without_a_checkpoint_writes_its_own_set_again(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_restarted_trial_without_a_checkpoint_overwrites_its_own_data_set(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     trial = small_trial(stop={"iteration": 2}, checkpoint={"every": None}, output=str(tmp_path / "set"))
     loop = TrialLoop(trial, tmp_path / "t")
     run(loop, until=1)
@@ -81,7 +83,7 @@ def test_a_trial_without_a_checkpoint_writes_its_own_set_again(tmp_path: Path, s
     assert DataSet(tmp_path / "set").num_steps == steps
 
 
-def test_another_trial_writes_nothing_over(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
+def test_another_trial_cannot_overwrite_a_data_set(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
     trial = small_trial(stop={"iteration": 1}, output=str(tmp_path / "set"))
     with TrialLoop(trial, tmp_path / "t") as loop:
         run(loop)
@@ -93,7 +95,9 @@ def test_another_trial_writes_nothing_over(tmp_path: Path, small_trial: MakeTria
     assert contents(tmp_path / "set") == before
 
 
-def test_a_resume_on_a_set_that_lacks_a_file_names_it(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
+def test_a_resume_with_an_incomplete_data_set_names_the_missing_file(
+    tmp_path: Path, small_trial: MakeTrial, wording
+) -> None:
     trial = small_trial(stop={"iteration": 4}, output=str(tmp_path / "set"))
     loop = TrialLoop(trial, tmp_path / "t")
     run(loop, until=2)
@@ -103,7 +107,7 @@ def test_a_resume_on_a_set_that_lacks_a_file_names_it(tmp_path: Path, small_tria
         TrialLoop(trial, tmp_path / "t", resume=True)
 
 
-def test_a_member_of_a_population_goes_on_writing_its_set_with_other_settings(
+def test_a_member_of_a_population_continues_its_data_set_after_its_settings_change(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     trial = small_trial(stop={"iteration": 4}, output=str(tmp_path / "set"))
@@ -119,7 +123,7 @@ def test_a_member_of_a_population_goes_on_writing_its_set_with_other_settings(
     assert DataSet(tmp_path / "set").num_steps == steps
 
 
-def test_policies_of_a_world_have_a_set_each(tmp_path: Path) -> None:
+def test_each_policy_of_a_world_has_its_own_data_set(tmp_path: Path) -> None:
     small = {"compile": False, "train_batch_size": 128, "minibatch_size": 64, "num_epochs": 1}
     (experiment,) = parse_experiments(
         {
@@ -145,7 +149,7 @@ def test_policies_of_a_world_have_a_set_each(tmp_path: Path) -> None:
         assert "logp" in found.manifest.columns
 
 
-def test_each_of_several_trials_has_a_set_of_its_own() -> None:
+def test_each_trial_of_a_sweep_has_its_own_data_set() -> None:
     entry = {"algorithm": "ppo", "env": "CartPole-v1", "seeds": 2, "stop": {"env_steps": 100}, "output": "data/poles"}
     (experiment,) = parse_experiments({"poles": entry})
     expected = [str(Path("data/poles", name).absolute()) for name in ("000-seed=0", "001-seed=1")]
@@ -155,14 +159,14 @@ def test_each_of_several_trials_has_a_set_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["es", "value_iteration", "alphazero"])
-def test_a_family_that_collects_no_steps_refuses_by_name(algorithm: str, wording) -> None:
+def test_output_is_rejected_for_algorithms_that_collect_no_steps(algorithm: str, wording) -> None:
     env = {"value_iteration": "FrozenLake-v1", "alphazero": {"world": "rlrun.toys:TicTacToe"}}
     entry = {"algorithm": algorithm, "env": env.get(algorithm, "CartPole-v1"), "stop": {"iteration": 1}}
     with wording.raised(SpecError, algorithm):
         parse_experiments({"x": {**entry, "output": "data"}})
 
 
-def test_a_run_from_data_alone_has_nothing_to_write(wording) -> None:
+def test_output_is_rejected_for_trials_that_learn_only_from_data(wording) -> None:
     entry = {"algorithm": "cql", "env": "CartPole-v1", "stop": {"sgd_steps": 1}, "output": "data"}
     entry["config"] = {"input": "configs/cartpole/data/expert"}
     with wording.raised(SpecError):

@@ -30,7 +30,7 @@ def raised(function: Any, *args: Any) -> Exception:
     raise AssertionError("nothing was raised")
 
 
-def test_an_error_in_a_users_file_is_shown_from_there_on(tmp_path: Path, wording) -> None:
+def test_the_traceback_of_an_error_in_a_users_file_starts_at_that_file(tmp_path: Path, wording) -> None:
     module = module_at(tmp_path / "my_reward.py", "def reward(x):\n    return 1 / x\n")
     failure = failure_of_user_code(raised(module.reward, 0), PPO)
     assert failure is not None
@@ -42,12 +42,12 @@ def test_an_error_in_a_users_file_is_shown_from_there_on(tmp_path: Path, wording
     assert last == wording("ZeroDivisionError")
 
 
-def test_an_error_of_rlrun_or_of_what_it_calls_is_no_failure_of_the_user() -> None:
+def test_an_error_in_rlrun_or_its_dependencies_is_not_blamed_on_user_code() -> None:
     assert failure_of_user_code(raised(decode, {"$float": 1}, ()), PPO) is None
     assert failure_of_user_code(raised(json.loads, "{"), PPO) is None
 
 
-def test_an_error_below_an_installed_plugin_is_the_plugins() -> None:
+def test_an_error_below_an_installed_plugin_is_attributed_to_the_plugin() -> None:
     installed = type("Awr", (PPO,), {"__module__": "awr.algorithm"})
     failure = failure_of_user_code(raised(np.reshape, np.zeros(3), 2), installed)
     assert isinstance(failure, TrainingFailed)
@@ -65,7 +65,7 @@ def test_an_error_in_a_users_file_names_its_function_where_no_plugin_is_known(tm
     assert str(failure).startswith(f"Shaping.reward failed in {tmp_path / 'my_shaping.py'}:\n")
 
 
-def test_a_process_whose_torch_records_no_gradients_is_named_with_the_traceback(wording) -> None:
+def test_an_error_caused_by_disabled_gradients_in_torch_is_explained_with_its_traceback(wording) -> None:
     with torch.no_grad():
         weight = torch.nn.Parameter(torch.zeros(1))
         failure = failure_of_user_code(raised((2 * weight).sum().backward))
@@ -101,7 +101,7 @@ def test_a_file_of_the_trial_that_was_removed_while_it_was_written_is_named(tmp_
     assert failure_of_user_code(error, PPO, directory=tmp_path / "another") is None
 
 
-def test_an_exit_of_the_users_code_is_a_failure_and_that_of_ray_on_a_signal_is_not(tmp_path: Path) -> None:
+def test_an_exit_of_user_code_is_a_failure_but_an_exit_of_ray_on_a_signal_is_not(tmp_path: Path) -> None:
     from ray._private.worker import raise_sys_exit_with_custom_error_message  # called by Ray's handler of SIGTERM
 
     module = module_at(tmp_path / "my_env.py", "def step():\n    raise SystemExit(0)\n")

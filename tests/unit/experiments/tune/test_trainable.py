@@ -94,7 +94,7 @@ def status(runs: Path, seed: int = 0) -> tuple[str, str]:
     return record.status, record.stop_reason
 
 
-def test_what_is_missing_is_null_and_tune_hears_no_numbers_to_keep_statistics_of(tmp_path: Path) -> None:
+def test_missing_values_are_null_and_tune_receives_the_metrics_only_as_text(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path, num_envs_per_worker=64))
     heard = trainable.train()
     trainable.stop()
@@ -104,14 +104,14 @@ def test_what_is_missing_is_null_and_tune_hears_no_numbers_to_keep_statistics_of
     assert NOTES not in heard
 
 
-def test_the_last_result_says_done_and_the_trial_is_over(tmp_path: Path, wording) -> None:
+def test_the_last_result_is_marked_done_and_ends_the_trial(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     assert [trainable.train()["done"] for _ in range(4)] == [False, False, False, True]
     assert status(tmp_path) == wording()
     assert not TrialDirectory(tmp_path / "000-seed=0").is_claimed()
 
 
-def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_on(tmp_path: Path, wording) -> None:
+def test_a_trial_killed_after_its_last_checkpoint_ends_at_once_when_resumed(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     for _ in range(4):
         trainable.train()
@@ -128,7 +128,7 @@ def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_
     assert not directory.is_claimed()
 
 
-def test_a_trial_that_the_scheduler_ends_is_over_and_saved(tmp_path: Path) -> None:
+def test_a_trial_stopped_by_the_scheduler_is_saved_and_marked_as_terminated(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     trainable.train()
     trainable.finish("asha: 9 is below 12")
@@ -137,7 +137,7 @@ def test_a_trial_that_the_scheduler_ends_is_over_and_saved(tmp_path: Path) -> No
     assert (tmp_path / "000-seed=0/checkpoints/iteration_000001").is_dir()
 
 
-def test_a_trial_whose_actor_ends_is_paused_and_goes_on_without_a_word(tmp_path: Path) -> None:
+def test_a_trial_whose_actor_ends_is_paused_and_resumes_without_a_note(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path / "paused"))
     rows = [row(trainable.train()), row(trainable.train())]
     trainable.stop()
@@ -150,7 +150,7 @@ def test_a_trial_whose_actor_ends_is_paused_and_goes_on_without_a_word(tmp_path:
     assert third["time_total_s"] > json.loads(third[ROW])["time_this_iter_s"]
 
 
-def test_a_trial_that_cannot_be_saved_says_so_and_lets_go_of_its_actor(tmp_path: Path) -> None:
+def test_a_trial_that_cannot_be_saved_reports_it_and_frees_its_actor(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     trainable.train()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -168,7 +168,7 @@ def test_a_trial_that_cannot_be_saved_says_so_and_lets_go_of_its_actor(tmp_path:
     assert status(tmp_path, 1) == ("PAUSED", "")
 
 
-def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path, wording) -> None:
+def test_a_trial_interrupted_by_the_user_is_saved_and_can_resume(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path / "interrupted"))
     rows = [row(trainable.train()), row(trainable.train())]
     trainable.interrupt()
@@ -183,7 +183,7 @@ def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path, wo
     assert note == wording()
 
 
-def test_a_trial_that_has_not_begun_when_the_run_stops_is_left_alone(tmp_path: Path) -> None:
+def test_a_trial_that_has_not_started_when_the_run_stops_creates_no_files(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     trainable.interrupt()
     assert trainable.train()["done"] is True
@@ -191,7 +191,7 @@ def test_a_trial_that_has_not_begun_when_the_run_stops_is_left_alone(tmp_path: P
     assert not (tmp_path / "000-seed=0").exists()
 
 
-def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_path: Path, wording) -> None:
+def test_a_reused_actor_keeps_no_state_of_its_previous_trial(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path, 0))
     trainable.train()
     assert trainable.reset(config(tmp_path, 1))
@@ -202,7 +202,7 @@ def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_pa
     assert status(tmp_path, 1) == wording()
 
 
-def test_an_actor_that_is_handed_on_has_let_go_of_the_training_before(tmp_path: Path) -> None:
+def test_a_reused_actor_frees_the_objects_of_its_previous_trial(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path, 0))
     trainable.train()
     assert trainable._loop is not None
@@ -219,7 +219,7 @@ def test_an_actor_that_is_handed_on_has_let_go_of_the_training_before(tmp_path: 
         trainable.stop()
 
 
-def test_a_member_that_comes_to_a_generation_is_saved_and_waits_for_its_orders(tmp_path: Path) -> None:
+def test_a_member_that_reaches_a_generation_is_saved_and_waits_for_a_decision(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path, interval=100))
     assert AGAIN not in trainable.train()
     second = row(trainable.train())
@@ -236,7 +236,7 @@ def test_a_member_that_comes_to_a_generation_is_saved_and_waits_for_its_orders(t
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 @pytest.mark.parametrize(("name", "value"), [("lr", 0.25), ("num_epochs", 2)])
-def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
+def test_a_member_continues_with_the_weights_of_another_and_its_own_settings(
     tmp_path: Path, name: str, value: float, is_elsewhere: bool
 ) -> None:
     donor = AlgorithmTrainable(config(tmp_path, 1))
@@ -292,7 +292,7 @@ def of_data(folder: Path, seed: int = 0, **settings: Any) -> TrialSpec:
 
 
 @pytest.mark.parametrize("changed", [{"lr": 0.25}, {"minibatch_size": 8}])
-def test_a_member_that_learns_from_data_alone_meets_its_generations_by_sgd_steps(
+def test_generations_of_a_member_that_learns_only_from_data_are_measured_in_sgd_steps(
     tmp_path: Path, changed: dict[str, Any]
 ) -> None:
     donor = AlgorithmTrainable(config_of(of_data(tmp_path, 1), tmp_path))
@@ -321,7 +321,7 @@ def test_a_member_that_learns_from_data_alone_meets_its_generations_by_sgd_steps
     assert all_numbers(again) == all_numbers([third, fourth])
 
 
-def test_a_member_that_has_diverged_waits_for_another_to_go_on_from(tmp_path: Path) -> None:
+def test_a_diverged_member_is_paused_until_it_can_copy_another(tmp_path: Path) -> None:
     donor = AlgorithmTrainable(config(tmp_path, 1))
     donor.train()
     donor.pause()
@@ -338,7 +338,7 @@ def test_a_member_that_has_diverged_waits_for_another_to_go_on_from(tmp_path: Pa
     assert math.isfinite(after["learner/policy_loss"])
 
 
-def test_what_a_trial_raises_travels_whole(tmp_path: Path) -> None:
+def test_an_exception_in_a_trial_reaches_the_driver_with_its_type_and_message(tmp_path: Path) -> None:
     TrialDirectory(tmp_path / "000-seed=0").write_record(
         TrialRecord("000-seed=0", "PENDING", 0, from_checkpoint=str(tmp_path / "nowhere"))
     )

@@ -104,7 +104,7 @@ class OnTune:
         assert self.scheduler.choose_trial_to_run(self) is None
 
 
-def test_a_bracket_waits_for_a_trial_that_is_started_again_and_not_for_one_that_is_not(tmp_path: Path) -> None:
+def test_a_bracket_waits_for_a_restarted_trial_but_not_for_a_failed_one(tmp_path: Path) -> None:
     tune = OnTune(tmp_path)
     assert [tune.hears(number, 8) for number in (3, 4)] == [WAITS, WAITS]
     tune.trials[5].status = Trial.ERROR  # Tune leaves a trial like this before it starts it again
@@ -117,7 +117,7 @@ def test_a_bracket_waits_for_a_trial_that_is_started_again_and_not_for_one_that_
     assert tune.going_on == ["003", "004"]
 
 
-def test_what_is_decided_about_a_trial_that_has_yet_to_come_back_after_a_resume_it_hears_then(tmp_path: Path) -> None:
+def test_after_a_resume_a_decision_reaches_each_trial_when_it_reports_again(tmp_path: Path) -> None:
     tune = OnTune(tmp_path, reached={3: 8, 4: 8, 5: 7})
     assert tune.hears(5, 8) == CONTINUE
     tune.turn()
@@ -125,7 +125,7 @@ def test_what_is_decided_about_a_trial_that_has_yet_to_come_back_after_a_resume_
     assert [tune.hears(number, 9) for number in (3, 4)] == [STOP, CONTINUE]
 
 
-def test_a_failed_trial_that_is_tried_again_is_waited_for(tmp_path: Path) -> None:
+def test_the_scheduler_waits_for_a_failed_trial_that_is_retried(tmp_path: Path) -> None:
     tune = OnTune(tmp_path, reached={3: 8, 4: 8, 5: 2}, failed=5)
     assert [tune.hears(number, 9) for number in (3, 4)] == [WAITS, WAITS]
     assert tune.hears(5, 8) == CONTINUE
@@ -134,7 +134,7 @@ def test_a_failed_trial_that_is_tried_again_is_waited_for(tmp_path: Path) -> Non
     assert [name[:3] for name in tune.run.stopped] == ["003"]
 
 
-def test_what_was_seen_at_rungs_is_known_after_a_resume(tmp_path: Path) -> None:
+def test_values_seen_at_rungs_are_restored_after_a_resume(tmp_path: Path) -> None:
     tune = OnTune(tmp_path, reached={0: 16, 3: 8, 4: 9, 5: 7})
     assert [(name[:3], rung, value) for name, rung, value in tune.standings] == [
         ("003", 8, LR[3]),
@@ -177,7 +177,7 @@ def test_a_full_disk_stops_all_trials_before_any_is_lost(tmp_path: Path, who_is_
     assert sorted(tune.going_on) == ["003", "004", *(["005"] if who_is_last != 5 else [])]
 
 
-def test_a_trial_that_is_to_start_again_is_not_left_as_a_failed_one(tmp_path: Path) -> None:
+def test_a_trial_about_to_be_restarted_is_recorded_as_interrupted_and_not_as_failed(tmp_path: Path) -> None:
     tune = OnTune(tmp_path)
     name = tune.run.trials[0].name
     tune.run.directory.mark(name, "ERROR", "boom")
@@ -185,7 +185,7 @@ def test_a_trial_that_is_to_start_again_is_not_left_as_a_failed_one(tmp_path: Pa
     assert tune.run.directory.record(name).status == "INTERRUPTED"
 
 
-def test_a_trial_that_was_stopped_before_a_kill_is_over_and_its_end_is_told(tmp_path: Path) -> None:
+def test_a_trial_stopped_before_a_kill_does_not_resume_and_its_end_is_reported(tmp_path: Path) -> None:
     tune = OnTune(tmp_path, reached={3: 8, 4: 8, 5: 8})
     assert [trial.name[:3] for trial in tune.run.trials] == ["000", "001", "002", "004", "005"]
     ends = [event for event in tune.told if isinstance(event, TrialEvent)]

@@ -87,7 +87,7 @@ def test_a_seed_that_stopped_early_keeps_its_last_value(tmp_path: Path) -> None:
     assert area.now == pytest.approx((550 + (4 * 300 + 5 * 500) / 9) / 2, rel=1e-3)
 
 
-def test_the_same_curves_are_the_same_exactly(tmp_path: Path) -> None:
+def test_equal_curves_are_judged_the_same_with_a_change_of_exactly_zero(tmp_path: Path) -> None:
     wiggly = [lambda steps: 100 + steps % 7, lambda steps: 3.3 * (steps % 11)]
     before = make_verdict(tmp_path / "before", wiggly, steps=5000, every=10)
     found = compared(make_verdict(tmp_path / "now", wiggly, steps=5000, every=10), before)
@@ -96,7 +96,7 @@ def test_the_same_curves_are_the_same_exactly(tmp_path: Path) -> None:
     assert found.passed
 
 
-def test_curves_of_other_grids_are_compared_where_they_are(tmp_path: Path) -> None:
+def test_curves_on_different_grids_can_be_compared(tmp_path: Path) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0), ramp(1.0, 2.0)], steps=5000, every=10)
     now = make_verdict(tmp_path / "now", [ramp(1.0), ramp(1.0, 2.0)], steps=5000, every=50)
     area = compared(now, before).area
@@ -142,7 +142,7 @@ def test_speed_is_not_compared_between_executors(tmp_path: Path, wording) -> Non
     assert str(speed) == wording()
 
 
-def test_a_changed_spec_is_told(tmp_path: Path, wording) -> None:
+def test_a_changed_spec_is_noted(tmp_path: Path, wording) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0)] * 3)
     area = compared(make_verdict(tmp_path / "now", [ramp(1.0)] * 3, lr=3e-4), before).area
     assert area is not None
@@ -176,7 +176,7 @@ def test_a_baseline_is_the_same_after_it_was_written_and_read(tmp_path: Path) ->
         ('{"format": 1, "machine": {"cpus": 0}}', "machine.cpus"),
     ],
 )
-def test_what_is_no_baseline_says_why(text: str | None, message: str, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_baseline_gives_the_reason(text: str | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     if text is not None:
         path.write_text(text)
@@ -186,14 +186,14 @@ def test_what_is_no_baseline_says_why(text: str | None, message: str, tmp_path: 
     assert message in str(raised.value)
 
 
-def test_machines_are_told_apart_by_what_speed_depends_on(wording) -> None:
+def test_differences_between_machines_that_affect_speed_are_named(wording) -> None:
     machine = this_machine().replace(processor="slide rule", cpus=2)
     assert difference_of_machines(machine, machine) == ""
     other = machine.replace(processor="abacus", cpus=3)
     assert difference_of_machines(other, machine) == wording("abacus", "slide rule", "3", "2")
 
 
-def test_a_stored_number_that_json_lacks_is_refused(tmp_path: Path) -> None:
+def test_a_baseline_with_nan_is_rejected(tmp_path: Path) -> None:
     data: dict[str, Any] = baseline_of([make_verdict(tmp_path / "run", [ramp(1.0)])]).to_data()
     data["experiments"]["pole"]["seeds"][0]["returns"][0] = float("nan")
     with pytest.raises(SpecError, match="returns"):

@@ -49,7 +49,7 @@ def trial_with(config: dict[str, Any], **changes: Any) -> list[TrialSpec]:
         ({"seeds": 2, "passes": 1}, 1, 3, [0, 1, 2], 2),
     ],
 )
-def test_seeds_and_passes_are_those_of_the_gate_the_spec_or_the_command(
+def test_seeds_and_passes_come_from_expect_the_spec_or_the_command_line(
     expect: dict[str, Any], seeds: Any, of_seeds: int | None, runs: list[int], needed: int
 ) -> None:
     found = gate({"episode_return_mean": 9, **expect}, of_seeds=of_seeds, seeds=seeds)
@@ -106,7 +106,7 @@ def test_a_control_does_not_learn_whatever_the_spec_says_of_its_learning_rate() 
         assert (trial.config.lr, trial.config.compile) == (0.0, False)
 
 
-def test_a_control_is_judged_by_its_last_evaluation_where_others_are_by_several() -> None:
+def test_a_control_is_judged_by_its_last_evaluation_only() -> None:
     expect = {"episode_return_mean": 9, "last_evaluations": 5}
     found = [gate(expect, control=control, evaluation={"every": 2}) for control in (False, True)]
     assert [each.expect.last_evaluations for each in found] == [5, 1]
@@ -151,12 +151,12 @@ def test_a_control_of_games_against_an_opponent_is_short_too() -> None:
     assert found.experiment.stop.bounds == {"agent_steps": 100_000, "iteration": CONTROL_ITERATIONS}
 
 
-def test_a_control_has_a_run_and_the_gate_of_its_own_experiment() -> None:
+def test_a_control_has_its_own_run_and_the_gate_of_its_experiment() -> None:
     found = gate({"episode_return_mean": 9}, control=True)
     assert (found.name, found.experiment.name) == ("pole", "pole-control")
 
 
-def test_an_evaluation_goes_by_the_names_of_training_and_its_own() -> None:
+def test_evaluated_returns_are_reported_under_training_and_evaluation_names() -> None:
     found = metrics_of(EvaluationResult([1.0, 3.0], [10, 30], infos={"is_success": [0.0, 1.0]}))
     assert found.pop("evaluation/info/is_success") == 0.5  # gates judge info/is_success by the training episodes
     assert found["episode_return_mean"] == found["evaluation/episode_return_mean"] == 2.0
@@ -173,7 +173,7 @@ def member(
     return result, spec.replace(name=name, population=population)
 
 
-def test_a_population_is_judged_by_the_member_that_it_puts_first() -> None:
+def test_a_population_is_judged_by_its_best_member() -> None:
     members = [member("a", 0, 1.0), member("b", 0, 3.0), member("c", 0, None), member("d", 1, 5.0), member("e", 1, 2.0)]
     assert [trial.name for trial, _ in leaders(members, "episode_return_mean", "max")] == ["b", "d"]
     assert [trial.name for trial, _ in leaders(members, "episode_return_mean", "min")] == ["a", "e"]
@@ -228,12 +228,12 @@ def test_branches_that_lead_to_no_judged_stage_are_left_out() -> None:
     assert [each.name for each in found] == ["swing.recorded", "swing.offline", "swing.online"]
 
 
-def test_a_chain_of_which_no_stage_expects_anything_is_refused_by_the_names_of_its_stages(wording) -> None:
+def test_a_chain_without_expect_is_rejected_with_the_names_of_its_stages(wording) -> None:
     with wording.raised(UsageError, "swing.recorded", "swing.offline", "swing.online"):
         gates_of([experiment({"episode_return_mean": 9}), *chain(online={"expect": None})], None, control=False)
 
 
-def test_a_control_freezes_the_judged_stage_and_those_before_it_learn_as_ever() -> None:
+def test_a_control_freezes_only_the_judged_stage_and_earlier_stages_still_learn() -> None:
     experiments = chain()
     found = running(experiments, control=True)
     check_chains(found)
@@ -243,7 +243,7 @@ def test_a_control_freezes_the_judged_stage_and_those_before_it_learn_as_ever() 
     assert judged.lr == 0.0
 
 
-def test_data_sets_of_a_chain_lie_in_the_folder_of_runs_under_free_names_and_readers_follow(tmp_path: Path) -> None:
+def test_data_sets_of_a_chain_get_unused_names_in_the_runs_folder_and_later_stages_read_them(tmp_path: Path) -> None:
     for number in ("", "-2"):
         place = f"{tmp_path}/swing.recorded-data{number}"
         recorded, offline, online = with_local_data(running(chain()), tmp_path)

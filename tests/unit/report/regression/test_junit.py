@@ -70,7 +70,7 @@ def counts(suite: ElementTree.Element) -> tuple[int, ...]:
     return tuple(int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped"))
 
 
-def test_a_seed_that_missed_within_what_is_allowed_is_shown_and_not_red() -> None:
+def test_a_tolerated_miss_of_a_seed_is_shown_as_skipped() -> None:
     found = suite(case(0, 11.0), case(1, 3.0), case(2, 12.0))
     assert findings(found) == {"000-seed=0": "", "001-seed=1": "skipped", "002-seed=2": "", "verdict": ""}
     assert counts(found) == (4, 0, 0, 1)
@@ -110,14 +110,14 @@ def test_a_control_fails_for_a_gate_that_is_too_weak() -> None:
 @pytest.mark.parametrize(
     "text", ["\x1b[31mred\x1b[0m", "nul \x00", "bell \x07", "half \ud800 a pair", "<&\"'>", "ok ü 😀"]
 )
-def test_whatever_an_error_says_the_document_can_be_read(text: str) -> None:
+def test_the_document_is_valid_xml_whatever_an_error_contains(text: str) -> None:
     found = suite(case(0, None, text))
     error = found.find("testcase/error")
     assert error is not None
     assert error.text == re.sub(r"\x1b\[\d+m|[\x00\x07\ud800]", "", text)
 
 
-def test_an_experiment_is_a_suite_of_its_own() -> None:
+def test_each_experiment_has_its_own_test_suite() -> None:
     verdicts = [Verdict(name, (case(0, 11.0),), 1) for name in ("pole", "cart")]
     root = ElementTree.fromstring(junit_xml(verdicts))
     assert_valid(root)

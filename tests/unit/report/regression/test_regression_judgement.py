@@ -7,7 +7,7 @@ import pytest
 from rlrun.report.regression.verdicts import JudgedValue, compare_differences, compare_ratios
 
 
-def test_numbers_that_lie_apart_are_worse_or_better() -> None:
+def test_clearly_separated_numbers_are_judged_worse_or_better() -> None:
     low, high = {"": [10.0, 11.0, 12.0]}, {"": [20.0, 21.0, 22.0]}
     worse = compare_differences(low, high)
     assert (worse.judgement, worse.before, worse.now, worse.change) == ("worse", 21.0, 11.0, -10.0)
@@ -22,7 +22,7 @@ def test_numbers_that_overlap_are_the_same() -> None:
     assert compare_differences({"": [10.0, 20.0, 30.0]}, {"": [12.0, 21.0, 35.0]}).judgement == "same"
 
 
-def test_equal_numbers_are_the_same_whatever_their_number() -> None:
+def test_equal_numbers_are_judged_the_same_even_for_a_single_seed() -> None:
     single = compare_differences({"": [5.0]}, {"": [5.0]})
     assert (single.judgement, single.change, single.low, single.high) == ("same", 0.0, 0.0, 0.0)
     several = compare_differences({"": [5.0, 9.0]}, {"": [5.0, 9.0]})
@@ -52,7 +52,7 @@ def test_a_quotient_within_the_tolerance_is_the_same(factor: float, judgement: s
     assert found.before == pytest.approx(1000.0, rel=1e-3)
 
 
-def test_a_comparison_is_told_with_few_digits_and_its_note(wording) -> None:
+def test_a_comparison_is_printed_with_few_digits_and_its_note(wording) -> None:
     assert str(JudgedValue("same", 1.23456, 2.0, 0.76544, -0.5, 2.0)) == wording("1.235", "0.7654", "-0.5")
     told = JudgedValue("worse", 33_344.4, 10_000.0, 0.3, 0.2, 0.4, is_ratio=True, note="so it is")
     assert str(told) == wording("33,344", "10,000", "0.3")

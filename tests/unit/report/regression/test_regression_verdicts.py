@@ -24,7 +24,7 @@ def against_the_baseline(judgement: Judgement) -> JudgedValue:
 @pytest.mark.parametrize(
     ("value", "outcome"), [(10.0, "reached"), (9.99, "missed"), (None, "missed"), (float("nan"), "missed")]
 )
-def test_a_case_reaches_its_target_with_the_least_value(value: float | None, outcome: str) -> None:
+def test_a_case_reaches_its_target_at_exactly_the_required_value(value: float | None, outcome: str) -> None:
     assert case(value).outcome == outcome
 
 
@@ -41,7 +41,7 @@ def test_every_metric_must_be_reached(wording) -> None:
 
 
 @pytest.mark.parametrize(("needed", "passed"), [(1, True), (2, True), (3, False)])
-def test_as_many_seeds_must_reach_it_as_the_gate_says(needed: int, passed: bool, wording) -> None:
+def test_as_many_seeds_must_reach_the_target_as_the_gate_requires(needed: int, passed: bool, wording) -> None:
     verdict = Verdict("pole", cases(11.0, 3.0, 12.0), needed)
     assert verdict.passed is passed
     assert verdict.summary == wording(needed)
@@ -76,12 +76,12 @@ def test_a_gate_that_frozen_policies_pass_is_too_weak(wording) -> None:
     assert verdict.message == wording()
 
 
-def test_a_gate_is_too_weak_if_it_is_so_for_one_configuration() -> None:
+def test_a_gate_is_too_weak_if_it_is_too_weak_for_one_configuration() -> None:
     strong, weak = cases(1.0, 1.0, configuration="lr=1"), cases(11.0, 11.0, configuration="lr=2")
     assert Verdict("pole", strong + weak, 2, control=True).is_too_weak
 
 
-def test_a_control_whose_trials_failed_says_nothing_and_does_not_pass(wording) -> None:
+def test_a_control_with_failed_trials_does_not_pass(wording) -> None:
     verdict = Verdict("pole", (*cases(1.0, 1.0), case(None, seed=2, error="the pole broke")), 2, control=True)
     assert verdict.message == wording()
 
@@ -96,14 +96,14 @@ def test_learning_worse_than_the_baseline_is_a_miss(judgement: Judgement, passed
 
 
 @pytest.mark.parametrize(("holds_speed", "passed"), [(False, True), (True, False)])
-def test_being_slower_is_a_miss_only_where_speed_is_held(holds_speed: bool, passed: bool) -> None:
+def test_being_slower_is_a_miss_only_if_speed_is_enforced(holds_speed: bool, passed: bool) -> None:
     slower = JudgedValue("worse", 4000.0, 2000.0, 0.5, 0.4, 0.6, is_ratio=True)
     verdict = Verdict("pole", cases(11.0), 1, speed=slower, holds_speed=holds_speed)
     assert verdict.passed is passed
     assert verdict.message == ("" if passed else "slower than the baseline (4,000 before, 2,000 now: x 0.5 [0.4, 0.6])")
 
 
-def test_the_data_of_a_verdict_says_all_of_it(wording) -> None:
+def test_verdict_data_contains_all_parts_of_the_verdict(wording) -> None:
     data = verdict_data(Verdict("pole", cases(9.0), 1, area=against_the_baseline("same")))
     assert data["experiment"] == "pole"
     assert data["passed"] is False
@@ -123,7 +123,7 @@ def test_the_data_of_a_verdict_says_all_of_it(wording) -> None:
         ((11.0, 12.0, 13.0), None, False),
     ],
 )
-def test_seeds_below_the_published_interval_are_worth_a_warning_and_no_failure(
+def test_seeds_below_the_published_interval_cause_a_warning_but_no_failure(
     values: tuple[float, ...], floor: float | None, warned: bool, wording
 ) -> None:
     verdict = Verdict("pole", cases(*values), 2, floor=floor)
@@ -137,6 +137,8 @@ def test_seeds_below_the_published_interval_are_worth_a_warning_and_no_failure(
 @pytest.mark.parametrize(
     ("mean", "expected", "warned"), [(495.1, 450.0, False), (494.9, 450.0, True), (499.9, 500.0, True)]
 )
-def test_a_floor_that_is_the_ceiling_leaves_room_for_a_slip(mean: float, expected: float, warned: bool) -> None:
+def test_a_floor_at_the_maximum_return_tolerates_slightly_lower_means(
+    mean: float, expected: float, warned: bool
+) -> None:
     case = Case("000", 0, "", Path(), 1, 1.0, {"m": mean}, {"m": expected})
     assert bool(Verdict("pole", (case,), 1, floor=500.0).warning) == warned

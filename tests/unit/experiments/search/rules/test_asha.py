@@ -57,7 +57,7 @@ def test_a_result_past_several_rungs_counts_for_the_furthest_one():
     assert rule.on_result("b", 16, 9).verdict == "stop"
 
 
-def test_every_trial_stops_at_the_limit_and_is_told_so_again(wording):
+def test_every_trial_stops_at_the_limit_even_if_it_reports_again(wording):
     rule = asha()
     assert rule.on_result("a", 64, 10).reason == wording("64")
     assert rule.on_result("a", 64, 10).verdict == "stop"
@@ -70,7 +70,7 @@ def test_a_stopped_trial_still_counts_at_the_rungs_it_came_to():
     assert rule.on_result("b", 4, 9).verdict == "stop"
 
 
-def test_a_trial_without_a_number_is_worse_than_any_with_one_but_not_than_its_like(wording):
+def test_a_missing_score_is_worse_than_any_number_but_not_than_another_missing_score(wording):
     rule = asha(reduction_factor=2)
     assert rule.on_result("a", 4, None).verdict == "continue"
     assert rule.on_result("b", 4, math.nan).verdict == "continue"
@@ -113,7 +113,7 @@ def test_a_trial_in_a_later_bracket_is_first_compared_at_a_later_rung():
     assert rule.on_result("b", 16, 0).rung == 16
 
 
-def test_telling_of_a_trial_again_changes_nothing():
+def test_adding_a_trial_twice_changes_nothing():
     rule = asha("aab", max_t=256, brackets=3)
     assert rule.bracket_of("b") == 1
 
@@ -127,7 +127,7 @@ def test_telling_of_a_trial_again_changes_nothing():
         ({"brackets": 0}, r"brackets \(0\)"),
     ],
 )
-def test_numbers_without_sense_are_refused(settings, number):
+def test_invalid_settings_are_refused(settings, number):
     with pytest.raises(ValueError, match=number):
         asha(**settings)
 

@@ -25,7 +25,7 @@ def verdicts(rule: HyperBand, results: dict[str, tuple[float, float | None]]) ->
     return found | {trial: decision.verdict for trial, decision in rule.released().items()}
 
 
-def test_brackets_are_those_of_the_paper():
+def test_brackets_match_those_of_the_paper():
     plans = hyperband("", max_t=81, grace_period=1).plans
     assert [plan.places for plan in plans] == [(81, 27, 9, 3, 1), (34, 12, 4, 2), (15, 5, 2), (8, 3), (5,)]
     assert [plan.rungs for plan in plans] == [(1, 3, 9, 27, 81), (3, 9, 27, 81), (9, 27, 81), (27, 81), (81,)]
@@ -55,7 +55,7 @@ def test_a_bracket_halves_until_one_is_left():
     assert verdicts(rule, {"e": (9, 0)}) == {"e": "stop"}
 
 
-def test_trials_wait_for_the_slowest_and_hear_together():
+def test_trials_wait_for_the_slowest_and_are_released_together():
     rule = hyperband("abc", max_t=3, reduction_factor=3)
     assert rule.on_result("a", 1, 1).verdict == "wait"
     assert rule.released() == {}
@@ -68,7 +68,7 @@ def test_trials_wait_for_the_slowest_and_hear_together():
     assert rule.released() == {}
 
 
-def test_reasons_say_the_rung_and_what_the_best_have(wording):
+def test_reasons_name_the_rung_and_the_score_needed_to_continue(wording):
     rule = hyperband("abcd", max_t=4, grace_period=2, reduction_factor=2)
     waits = rule.on_result("a", 2, 10)
     assert waits.reason == wording()
@@ -90,7 +90,7 @@ def test_a_bracket_waits_for_trials_that_are_yet_to_be_suggested(wording):
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"a": "stop", "b": "stop"}
 
 
-def test_a_bracket_that_is_not_filled_keeps_the_planned_numbers():
+def test_an_underfilled_bracket_keeps_its_planned_numbers_of_survivors():
     rule = hyperband("abcde")  # planned for 9, 3, 1
     assert verdicts(rule, {trial: (1, score) for score, trial in enumerate("abcde")}) == {
         "a": "stop", "b": "stop", "c": "continue", "d": "continue", "e": "continue"
@@ -122,7 +122,7 @@ def test_a_trial_that_fails_after_a_rung_leaves_its_place_empty_there():
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"g": "stop", "h": "continue"}
 
 
-def test_when_all_but_the_waiting_ones_have_failed_those_go_on():
+def test_waiting_trials_continue_when_all_others_have_failed():
     rule = hyperband("abc", max_t=3)
     assert rule.on_result("a", 1, 1).verdict == "wait"
     rule.remove("b")
@@ -134,7 +134,7 @@ def test_when_all_but_the_waiting_ones_have_failed_those_go_on():
     assert rule.released() == {}
 
 
-def test_a_trial_that_ends_by_itself_at_a_rung_counts_there():
+def test_a_trial_that_ends_while_waiting_at_a_rung_still_counts_there():
     rule = hyperband("abc", max_t=3)
     assert rule.on_result("a", 1, 9).verdict == "wait"
     rule.remove("a")
@@ -143,7 +143,7 @@ def test_a_trial_that_ends_by_itself_at_a_rung_counts_there():
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"b": "stop"}
 
 
-def test_a_result_past_several_rungs_counts_at_each_and_nobody_is_forgotten():
+def test_a_result_past_several_rungs_counts_at_each_and_every_waiting_trial_is_released():
     rule = hyperband("abcdefghi")
     for score, trial in enumerate("abcdefgh"):
         assert rule.on_result(trial, 4, score).verdict == "wait"
@@ -151,7 +151,7 @@ def test_a_result_past_several_rungs_counts_at_each_and_nobody_is_forgotten():
     assert {decision.verdict for decision in rule.released().values()} == {"stop"}
 
 
-def test_a_trial_ahead_of_its_rung_waits_for_those_that_come_after_it():
+def test_a_trial_ahead_of_its_bracket_waits_for_the_others_at_its_rung():
     rule = hyperband("abcdefghi")
     for score, trial in enumerate("abcdefgh"):
         rule.on_result(trial, 1, score)
@@ -162,7 +162,7 @@ def test_a_trial_ahead_of_its_rung_waits_for_those_that_come_after_it():
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"g": "continue", "i": "stop"}
 
 
-def test_a_trial_without_a_number_is_worse_than_any_with_one(wording):
+def test_a_missing_score_is_worse_than_any_number(wording):
     rule = hyperband("abc", max_t=3)
     assert verdicts(rule, {"a": (1, None), "b": (1, -100), "c": (1, math.nan)}) == {
         "a": "stop", "b": "continue", "c": "stop"
@@ -173,7 +173,7 @@ def test_a_trial_without_a_number_is_worse_than_any_with_one(wording):
     assert rule.released()["a"].reason == wording("episode_return_mean")
 
 
-def test_of_equal_trials_the_later_ones_go_on():
+def test_among_equal_scores_the_later_trials_continue():
     rule = hyperband("abc", max_t=3)
     assert verdicts(rule, {"c": (1, 0), "b": (1, 0), "a": (1, 0)}) == {"a": "stop", "b": "stop", "c": "continue"}
 
@@ -190,7 +190,7 @@ def test_a_waiting_trial_that_reports_again_waits_on_and_its_first_score_counts(
     assert rule.on_result("a", 1, 1).verdict == "stop"
 
 
-def test_what_was_released_is_forgotten_when_the_trial_reports_or_ends():
+def test_a_pending_release_is_dropped_when_its_trial_reports_or_ends():
     rule = hyperband("abc", max_t=3)
     for score, trial in enumerate("abc"):
         rule.on_result(trial, 1, score)
@@ -199,7 +199,7 @@ def test_what_was_released_is_forgotten_when_the_trial_reports_or_ends():
     assert rule.released() == {}
 
 
-def test_more_trials_than_announced_are_refused_and_the_same_one_twice_is_not(wording):
+def test_more_trials_than_announced_are_refused_but_adding_one_twice_is_allowed(wording):
     rule = hyperband("abc")
     rule.add("a")
     with wording.raised(ValueError):
@@ -215,6 +215,6 @@ def test_more_trials_than_announced_are_refused_and_the_same_one_twice_is_not(wo
         ({"announced": -1}, r"trials \(-1\)"),
     ],
 )
-def test_numbers_without_sense_are_refused(settings, number):
+def test_invalid_settings_are_refused(settings, number):
     with pytest.raises(ValueError, match=number):
         hyperband("", **settings)

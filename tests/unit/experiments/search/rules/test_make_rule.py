@@ -14,7 +14,7 @@ def rule_of(scheduler: object, trials: int = 9) -> Rule:
     return make_rule(SchedulerConfig.parse(scheduler), STOP, trials)
 
 
-def test_asha_takes_its_limit_from_the_stop_and_two_rungs_before_it(wording):
+def test_asha_derives_its_limit_from_the_stop_condition_with_two_rungs_before_it(wording):
     rule = rule_of("asha")
     assert isinstance(rule, Asha)
     assert rule.rungs == ((10_000, 40_000),)
@@ -61,7 +61,7 @@ def test_median_spares_trials_for_a_tenth_of_their_run():
     assert rule_of({"median": {"grace_period": 1}}).on_result("a", 1, 1).verdict == "continue"
 
 
-def test_populations_are_not_made_here(wording):
+def test_make_rule_refuses_population_schedulers(wording):
     scheduler = {"pb2": {"interval_env_steps": 1000, "bounds": {"lr": [1e-5, 1e-2]}}}
     with wording.raised(ValueError):
         rule_of(scheduler)

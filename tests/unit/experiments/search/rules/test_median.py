@@ -20,7 +20,7 @@ def median_of(curves: dict[str, list[float | None]], **settings: object) -> Medi
     return rule
 
 
-def test_the_best_so_far_is_compared_with_the_median_of_the_others_means_up_to_then(wording):
+def test_a_trials_best_score_is_compared_with_the_median_of_the_others_running_means(wording):
     # Means up to time 2: 2, 6, 30.
     rule = median_of({"a": [1, 3, 100], "b": [4, 8], "c": [20, 40, 0]})
     assert rule.on_result("d", 1, 6).verdict == "continue"
@@ -37,7 +37,7 @@ def test_no_trial_is_stopped_in_the_grace_period_and_no_mean_begins_before_it():
     assert rule.on_result("b", 3, 1.9).verdict == "stop"
 
 
-def test_too_few_others_stop_nobody():
+def test_no_trial_is_stopped_with_too_few_others():
     rule = median_of({"a": [9], "b": [9], "c": [9, 9]}, min_samples_required=3)
     assert rule.on_result("d", 1, 0).verdict == "stop"
     assert rule.on_result("d", 2, 0).verdict == "continue"
@@ -56,7 +56,7 @@ def test_results_without_a_number_are_left_out_of_means():
     assert rule.on_result("c", 3, 0).verdict == "stop"
 
 
-def test_a_trial_without_a_number_yet_is_below_every_median(wording):
+def test_a_trial_without_a_score_yet_is_below_every_median(wording):
     rule = median_of({"a": [-100]}, measure=Measure("learner/loss", "min", "iteration"))
     assert rule.on_result("b", 1, None).reason == wording("learner/loss", "100")
 
@@ -72,6 +72,6 @@ def test_a_row_that_comes_again_after_a_restart_is_not_counted_twice():
 
 
 @pytest.mark.parametrize("settings", [{"grace_period": -1}, {"min_samples_required": 0}])
-def test_numbers_without_sense_are_refused(settings):
+def test_invalid_settings_are_refused(settings):
     with pytest.raises(ValueError, match="min_samples_required"):
         median_of({}, **settings)

@@ -33,14 +33,14 @@ def gains_around(best: float, times: int = 1, count: int = 12) -> list[Gain]:
     ]
 
 
-def test_without_gains_settings_are_drawn_over_the_whole_range_by_their_logarithm():
+def test_without_gains_log_scale_settings_are_drawn_log_uniformly_over_their_range():
     draws = [chosen([], generator=generator(seed)) for seed in range(200)]
     assert all(1e-5 <= draw["lr"] <= 1e-1 and 0.1 <= draw["clip"] <= 0.5 for draw in draws)
     assert 0.4 < np.median([share(draw["lr"]) for draw in draws]) < 0.6
     assert 0.25 < np.median([draw["clip"] for draw in draws]) < 0.35
 
 
-def test_what_paid_is_chosen_again():
+def test_settings_that_brought_gains_are_chosen_again():
     history = gains_around(0.7, times=3)
     draws = [chosen(history, bounds={"lr": BOUNDS["lr"]}, generator=generator(seed))["lr"] for seed in range(5)]
     assert [share(lr) for lr in draws] == pytest.approx([0.7] * 5, abs=0.1)
@@ -57,7 +57,7 @@ def test_settings_stay_within_their_bounds_even_if_the_best_lies_beyond():
     assert (low, high) == (1e-5, 1e-1)
 
 
-def test_members_of_one_generation_spread_over_what_is_not_known_yet():
+def test_members_of_one_generation_spread_over_unexplored_settings():
     bounds, history = {"lr": BOUNDS["lr"]}, gains_around(0.5, count=2)
     taken: list[dict[str, float]] = []
     for _ in range(3):
@@ -67,14 +67,14 @@ def test_members_of_one_generation_spread_over_what_is_not_known_yet():
     assert chosen(history, pending=taken[:0], bounds=bounds) == taken[0]
 
 
-def test_gains_without_a_number_and_gains_that_are_all_the_same_do_no_harm():
+def test_missing_and_identical_gains_are_handled():
     history = [Gain(0, math.nan, {"lr": 1e-3, "clip": 0.2}, 1.0), Gain(0, 1.0, {"lr": 1e-3, "clip": 0.2}, math.inf)]
     assert chosen(history) == chosen([])
     same = [Gain(0, 5.0, {"lr": 1e-3, "clip": 0.2}, 1.0)] * 4
     assert set(chosen(same)) == {"lr", "clip"}
 
 
-def test_settings_beyond_their_bounds_in_the_past_are_taken_as_at_the_bounds():
+def test_past_settings_outside_the_bounds_are_clipped():
     history = [Gain(0, 0.0, {"lr": 1.0, "clip": 0.7}, 1.0), Gain(0, 0.0, {"lr": 1e-7, "clip": 0.0}, 0.0)]
     assert chosen(history)["lr"] <= 1e-1
 
@@ -113,7 +113,7 @@ def mean_distance(seed: int, learns: bool) -> float:
     return float(np.mean(distances[len(distances) // 3 :]))
 
 
-def test_choices_follow_an_optimum_that_wanders_where_random_ones_do_not():
+def test_choices_follow_a_moving_optimum_better_than_random_ones():
     modelled = [mean_distance(seed, learns=True) for seed in range(3)]
     random = [mean_distance(seed, learns=False) for seed in range(3)]
     assert max(modelled) < min(random)

@@ -94,7 +94,7 @@ def test_a_result_between_two_generations_changes_nothing(tmp_path: Path) -> Non
     assert run.rule().on_result(run.names[0], INTERVAL - 1, 5.0).verdict == "continue"
 
 
-def test_the_worst_quarter_goes_on_from_the_best_and_all_wait_for_the_last(tmp_path: Path) -> None:
+def test_the_worst_quarter_copies_the_best_and_all_members_wait_for_the_slowest(tmp_path: Path) -> None:
     run = Run(tmp_path, members(8))
     rule = run.rule()
     scores = dict(zip(run.names, [5.0, 80.0, 1.0, 40.0, 30.0, 90.0, None, 20.0], strict=True))
@@ -127,13 +127,13 @@ def test_generations_of_training_from_data_alone_count_sgd_steps(tmp_path: Path)
     assert run.rule().orders(run.names[2]) == decided[run.names[2]].orders  # the decision is known again after a kill
 
 
-def test_equals_are_not_copied(tmp_path: Path) -> None:
+def test_members_with_equal_scores_are_not_copied(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     decided = arrive(run.rule(), dict.fromkeys(run.names, 500.0), INTERVAL)
     assert [decision.orders.parent for decision in decided.values()] == [None] * 4
 
 
-def test_who_comes_first_does_not_matter(tmp_path: Path) -> None:
+def test_the_order_in_which_members_report_does_not_matter(tmp_path: Path) -> None:
     trials = members(3, quantile_fraction=0.34)
     scores = dict(zip([trial.name for trial in trials], [3.0, 1.0, 4.0], strict=True))
     written = set()
@@ -144,7 +144,7 @@ def test_who_comes_first_does_not_matter(tmp_path: Path) -> None:
     assert len(written) == 1
 
 
-def test_seeds_are_populations_of_their_own(tmp_path: Path) -> None:
+def test_each_seed_has_its_own_population(tmp_path: Path) -> None:
     run = Run(tmp_path, members(4, seeds=2))
     assert [trial.population for trial in run.trials].count(0) == 4
     rule = run.rule()
@@ -195,7 +195,7 @@ def test_orders_are_given_again_after_a_kill(tmp_path: Path) -> None:
     assert again.orders(run.names[3]).parent == run.names[0]  # type: ignore[union-attr]
 
 
-def test_a_member_that_ends_is_not_waited_for(tmp_path: Path) -> None:
+def test_the_population_does_not_wait_for_a_member_that_has_ended(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     rule = run.rule()
     for name in run.names[:3]:
@@ -204,7 +204,7 @@ def test_a_member_that_ends_is_not_waited_for(tmp_path: Path) -> None:
     assert set(rule.released()) == set(run.names[:3])
 
 
-def test_a_member_that_has_diverged_goes_on_from_another(tmp_path: Path) -> None:
+def test_a_diverged_member_continues_from_another(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     rule = run.rule()
     assert rule.diverged(run.names[1]).verdict == "wait"
@@ -213,7 +213,7 @@ def test_a_member_that_has_diverged_goes_on_from_another(tmp_path: Path) -> None
     assert decided[run.names[1]].orders.parent != run.names[1]
 
 
-def test_a_population_that_has_diverged_as_a_whole_ends(tmp_path: Path) -> None:
+def test_a_population_whose_members_have_all_diverged_stops(tmp_path: Path) -> None:
     run = Run(tmp_path, members(2))
     rule = run.rule()
     rule.diverged(run.names[0])
@@ -221,7 +221,7 @@ def test_a_population_that_has_diverged_as_a_whole_ends(tmp_path: Path) -> None:
     assert {decision.verdict for decision in decided.values()} == {"stop"}
 
 
-def test_settings_that_the_config_refuses_are_drawn_anew_and_else_kept(tmp_path: Path) -> None:
+def test_settings_that_the_config_refuses_are_redrawn_and_kept_unchanged_if_all_fail(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     tried = []
 
@@ -238,7 +238,7 @@ def test_settings_that_the_config_refuses_are_drawn_anew_and_else_kept(tmp_path:
     assert orders.params == line.members[0].params
 
 
-def test_checkpoints_that_nobody_needs_are_removed(tmp_path: Path) -> None:
+def test_checkpoints_of_earlier_generations_are_removed(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     rule = run.rule()
     for generation in range(1, 6):
@@ -259,7 +259,7 @@ def test_explored_settings_stay_in_their_ranges(seed: int, lr: float, epochs: in
         assert abs([1, 2, 4, 8].index(found["num_epochs"]) - [1, 2, 4, 8].index(epochs)) <= 1
 
 
-def test_a_copy_began_with_its_parents_score_also_where_a_line_speaks_of_one_member_only() -> None:
+def test_gains_of_a_copy_start_at_its_parents_score_even_with_one_member_per_line() -> None:
     def line(number: int, trial: str, score: float, parent: str | None = None) -> Generation:
         how: How = "kept" if parent is None else "modelled"
         member = MemberRecord(trial, score, number * INTERVAL, how, parent, number if parent else None, {"lr": 0.1})
@@ -269,7 +269,7 @@ def test_a_copy_began_with_its_parents_score_also_where_a_line_speaks_of_one_mem
     assert [(gain.score, gain.change) for gain in gains(lines, 1.0)] == [(50.0, 6.0), (50.0, 1.0)]
 
 
-def test_the_order_of_mutations_decides_nothing() -> None:
+def test_the_order_of_mutations_does_not_affect_explored_settings() -> None:
     spaces = {"lr": {"loguniform": [1e-5, 1e-2]}, "num_epochs": {"choice": [1, 2, 4]}, "gamma": {"uniform": [0.9, 1.0]}}
     params = {"lr": 1e-3, "num_epochs": 2, "gamma": 0.95}
     orders = [dict(order) for order in itertools.permutations(spaces.items())]
@@ -279,7 +279,7 @@ def test_the_order_of_mutations_decides_nothing() -> None:
         assert all(other == found[0] for other in found)
 
 
-def test_the_order_of_bounds_decides_nothing() -> None:
+def test_the_order_of_bounds_does_not_affect_chosen_settings() -> None:
     bounds = {"lr": [1e-5, 1e-2], "gamma": [0.9, 1.0]}
     orders = [dict(order) for order in itertools.permutations(bounds.items())]
     found = [

@@ -37,10 +37,10 @@ def test_scores_read_as_values_of_the_metric(score, words):
     assert Measure("m", "max", "env_steps").value(score) == words
 
 
-def test_a_metric_that_is_minimised_reads_as_it_was_reported():
+def test_minimized_metrics_are_shown_with_their_reported_sign():
     measure = Measure("learner/loss", "min", "env_steps")
     assert (measure.value(-0.5), measure.value(0.5), measure.worse_than) == ("0.5", "-0.5", "above")
 
 
-def test_no_number_is_worse_than_any():
+def test_a_missing_score_is_worse_than_any_number():
     assert sorted([comparable(score) for score in (1, None, -5, math.nan)]) == [-math.inf, -math.inf, -5, 1]

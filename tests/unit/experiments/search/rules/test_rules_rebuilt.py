@@ -155,7 +155,9 @@ def stand(events: list[Event]) -> dict[str, str]:
 @pytest.mark.parametrize("kind", RULES)
 @given(trials=st.integers(1, 20), seed=st.integers(0, 2**32), cut=st.floats(0, 1))
 @settings(max_examples=100, deadline=None)
-def test_a_run_goes_on_as_if_it_had_not_been_interrupted(kind: str, trials: int, seed: int, cut: float) -> None:
+def test_a_rebuilt_rule_continues_as_if_the_run_had_not_been_interrupted(
+    kind: str, trials: int, seed: int, cut: float
+) -> None:
     chance = Random(seed)
     world = world_of(trials, chance)
     events = played(RULES[kind](trials), world, chance)
@@ -205,7 +207,7 @@ def fates(events: list[Event]) -> dict[str, tuple[int, str]]:
 @pytest.mark.parametrize("kind", ["hyperband", "bohb"])
 @given(trials=st.integers(1, 20), seed=st.integers(0, 2**32))
 @settings(max_examples=100, deadline=None)
-def test_hyperband_decides_the_same_in_whatever_order_results_come(kind: str, trials: int, seed: int) -> None:
+def test_hyperbands_decisions_do_not_depend_on_the_order_of_results(kind: str, trials: int, seed: int) -> None:
     chance = Random(seed)
     world = world_of(trials, chance)
     first = fates(played(RULES[kind](trials), world, chance))
@@ -216,7 +218,7 @@ def test_hyperband_decides_the_same_in_whatever_order_results_come(kind: str, tr
     }
 
 
-def test_a_row_that_was_lost_with_its_record_is_compared_as_new() -> None:
+def test_a_row_lost_with_its_record_is_compared_like_a_new_one() -> None:
     rule = RULES["asha"](3)
     for trial in "abc":  # b's bracket begins at 3
         rule.add(trial)

@@ -86,7 +86,7 @@ def test_failures_do_not_make_a_budget_large_enough() -> None:
     assert model_budget(history) == 1
 
 
-def test_without_results_on_the_way_the_ends_are_modelled() -> None:
+def test_without_intermediate_results_final_scores_are_modelled() -> None:
     history = history_of(8)
     history.scores.update({number: float(number) for number in range(LEAST + 1)})
     history.scores[7] = None
@@ -101,7 +101,7 @@ def test_configurations_are_split_as_in_equation_3(number: int) -> None:
     assert split(number, LEAST) == (good, max(LEAST, number - good))
 
 
-def test_the_density_is_that_of_equation_2() -> None:
+def test_the_density_matches_equation_2_of_the_paper() -> None:
     points = points_of(history_of(15), list(range(15)))
     density = Density.fit(np.array(points), [0, 3])
     assert density.bandwidths == pytest.approx(plain_bandwidths(points))
@@ -114,7 +114,7 @@ def test_a_density_of_options_adds_up_to_one() -> None:
     assert density.at(np.array([[0.0], [1.0], [2.0], [3.0]])).sum() == pytest.approx(1)
 
 
-def test_equal_points_have_the_least_bandwidth_and_are_no_error() -> None:
+def test_equal_points_get_the_minimum_bandwidth_without_an_error() -> None:
     density = Density.fit(np.array([[0.5, 1.0]] * 4), [0, 3])
     assert list(density.bandwidths) == [1e-3, 1e-3]
     drawn = density.sample(200, np.random.default_rng(0))

@@ -34,12 +34,12 @@ def same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and left == right
 
 
-def test_every_kind_is_tried_here() -> None:
+def test_these_tests_cover_every_kind_of_search_space() -> None:
     assert set(SPACES) == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", SPACES)
-def test_what_a_space_draws_comes_back_from_its_coordinate(kind: str) -> None:
+def test_values_drawn_from_a_space_survive_a_round_trip_through_coordinates(kind: str) -> None:
     drawn = dimension(kind)
     for values in expand({("x",): drawn.space}, 200, seed=1):
         value = values[("x",)]
@@ -48,14 +48,14 @@ def test_what_a_space_draws_comes_back_from_its_coordinate(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SPACES)
-def test_what_has_been_to_a_file_is_read_as_it_was(kind: str) -> None:
+def test_values_survive_a_round_trip_through_json(kind: str) -> None:
     drawn = dimension(kind)
     for values in expand({("x",): drawn.space}, 50, seed=1):
         assert same(drawn.read(json.loads(json.dumps(values[("x",)]))), values[("x",)])
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-def test_any_place_in_the_interval_is_a_value_within_the_ends(kind: str) -> None:
+def test_every_point_of_the_unit_interval_maps_to_a_value_within_the_bounds(kind: str) -> None:
     drawn = dimension(kind)
     low, high = SPACES[kind][:2] if kind != "normal" else (-math.inf, math.inf)
     values = [drawn.value(drawn.from_unit(place)) for place in np.linspace(0, 1, 501)]
@@ -72,7 +72,7 @@ def test_the_interval_holds_exactly_the_values_that_the_space_draws(kind: str) -
 
 
 @pytest.mark.parametrize("kind", ["quniform", "qloguniform", "randint", "qrandint"])
-def test_even_places_in_the_interval_are_as_likely_as_draws(kind: str) -> None:
+def test_uniform_points_of_the_unit_interval_give_values_as_often_as_draws_from_the_space(kind: str) -> None:
     drawn = dimension(kind)
     number = 4000
     even = Counter(drawn.value(drawn.from_unit((place + 0.5) / number)) for place in range(number))
@@ -80,20 +80,20 @@ def test_even_places_in_the_interval_are_as_likely_as_draws(kind: str) -> None:
         assert abs(found - even[value]) < 4.5 * math.sqrt(even[value])
 
 
-def test_a_log_interval_has_every_decade_alike_and_a_normal_one_every_quantile() -> None:
+def test_log_spaces_give_equal_room_to_each_decade_and_normal_ones_to_each_quantile() -> None:
     assert dimension("loguniform").from_unit(0.25) == pytest.approx(1e-4)
     assert dimension("loguniform").unit(1e-2) == pytest.approx(0.75)
     assert dimension("normal").value(0.5) == 3.0
     assert dimension("normal").value(0.8413447460685429) == pytest.approx(5.0)
 
 
-def test_a_normal_value_far_out_has_the_last_coordinate() -> None:
+def test_extreme_values_of_a_normal_space_get_the_last_coordinate() -> None:
     normal = dimension("normal")
     assert normal.coordinate(1e6) == normal.high
     assert normal.value(1.0) == pytest.approx(3.0 + 6 * 2.0, rel=0.01)
 
 
-def test_options_that_are_equal_in_python_are_told_apart() -> None:
+def test_options_that_compare_equal_in_python_are_distinguished() -> None:
     choice = dimension("choice")
     assert [choice.coordinate(option) for option in SPACES["choice"]] == list(range(len(SPACES["choice"])))
 
@@ -117,7 +117,7 @@ def test_a_range_of_several_values_is_not_constant() -> None:
     assert not any(dimension(kind).is_constant for kind in SPACES)
 
 
-def test_a_log_range_whose_first_multiple_is_zero_is_no_error() -> None:
+def test_a_quantized_log_range_whose_first_multiple_is_zero_works() -> None:
     tiny = dimension("qloguniform", [1e-12, 5.0, 1.0])
     assert multiples(1e-12, 5.0, 1.0)[0] == 0
     assert tiny.value(tiny.from_unit(tiny.unit(0))) == 0.0

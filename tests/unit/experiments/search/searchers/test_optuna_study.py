@@ -81,7 +81,9 @@ def test_parameters_have_the_distributions_of_the_spec(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "direction"), [("max", "MAXIMIZE"), ("min", "MINIMIZE")])
-def test_the_direction_is_the_mode_and_scores_keep_their_sign(mode: str, direction: str, tmp_path: Path) -> None:
+def test_the_study_direction_follows_the_mode_and_scores_keep_their_sign(
+    mode: str, direction: str, tmp_path: Path
+) -> None:
     searcher = open_search(tmp_path, mode)
     searcher.suggest(0)
     searcher.complete(0, -3.0)
@@ -89,7 +91,7 @@ def test_the_direction_is_the_mode_and_scores_keep_their_sign(mode: str, directi
     assert study(tmp_path).best_value == -3.0
 
 
-def test_a_resume_writes_the_same_study_anew_whatever_became_of_the_file(tmp_path: Path) -> None:
+def test_a_resume_rewrites_the_same_study_even_if_its_file_was_damaged(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     for number in range(8):
         searcher.suggest(number)
@@ -109,7 +111,7 @@ def test_a_resume_writes_the_same_study_anew_whatever_became_of_the_file(tmp_pat
             assert abs((was.datetime_start - now.datetime_start).total_seconds()) < 1e-3
 
 
-def test_the_study_goes_on_after_a_resume(tmp_path: Path) -> None:
+def test_the_study_continues_after_a_resume(tmp_path: Path) -> None:
     open_search(tmp_path).suggest(0)
     resumed = open_search(tmp_path)
     resumed.complete(0, 1.0)
@@ -117,7 +119,7 @@ def test_the_study_goes_on_after_a_resume(tmp_path: Path) -> None:
     assert [trial.state for trial in study(tmp_path).trials] == [TrialState.COMPLETE, TrialState.RUNNING]
 
 
-def test_a_configuration_that_ran_on_after_its_end_has_its_new_score(tmp_path: Path) -> None:
+def test_a_configuration_that_ends_again_gets_its_new_score(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     for number in range(3):
         searcher.suggest(number)
@@ -128,7 +130,7 @@ def test_a_configuration_that_ran_on_after_its_end_has_its_new_score(tmp_path: P
 
 
 @pytest.mark.parametrize("damage", [b"", b"{torn", None])
-def test_what_others_do_to_the_file_does_not_disturb_the_search(damage: bytes | None, tmp_path: Path) -> None:
+def test_a_deleted_or_damaged_study_file_does_not_affect_the_search(damage: bytes | None, tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     searcher.suggest(0)
     (tmp_path / "optuna.log").unlink()
@@ -141,9 +143,7 @@ def test_what_others_do_to_the_file_does_not_disturb_the_search(damage: bytes | 
     assert len(open_search(tmp_path).suggested) == len(study(tmp_path).trials) == 6
 
 
-def test_a_lock_that_a_kill_left_behind_does_not_hold_a_resume_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stale_lock_left_by_a_kill_does_not_block_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_search(tmp_path).suggest(0)
     os.symlink("optuna.log", tmp_path / "optuna.log.lock")
     monkeypatch.setattr("time.sleep", pytest.fail)  # so Optuna waits for a lock
@@ -151,7 +151,7 @@ def test_a_lock_that_a_kill_left_behind_does_not_hold_a_resume_up(
     assert not (tmp_path / "optuna.log.lock").is_symlink()
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_study_stays_usable(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     searcher.suggest(0)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -46,7 +46,7 @@ def run_search(searcher: JournaledSearcher, configurations: int) -> dict[int, Co
     return searcher.suggested
 
 
-def test_the_journal_tells_the_search_a_line_for_each_event(tmp_path: Path) -> None:
+def test_the_journal_records_the_search_with_one_line_per_event(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     values = searcher.suggest(0)
     searcher.observe(0, 10, 1.5)
@@ -67,7 +67,7 @@ def test_the_journal_tells_the_search_a_line_for_each_event(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("kind", "configurations"), [("bohb", 12), ("optuna", 7)])
-def test_a_search_killed_at_any_point_goes_on_as_if_it_had_not_been(
+def test_a_search_killed_at_any_point_resumes_as_if_uninterrupted(
     kind: str, configurations: int, tmp_path: Path
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -86,7 +86,7 @@ def test_a_search_killed_at_any_point_goes_on_as_if_it_had_not_been(
         assert open_search(cut, kind).history.scores == resumed.history.scores
 
 
-def test_what_was_suggested_is_given_again(tmp_path: Path) -> None:
+def test_a_resumed_search_repeats_its_recorded_suggestions(tmp_path: Path) -> None:
     first = open_search(tmp_path).suggest(0)
     resumed = open_search(tmp_path)
     assert resumed.suggested == {0: first}
@@ -103,13 +103,13 @@ def test_results_are_known_after_a_resume(tmp_path: Path) -> None:
     assert resumed.history == searcher.history
 
 
-def test_numbers_may_come_in_any_order(tmp_path: Path) -> None:
+def test_suggestions_may_be_requested_in_any_order(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     values = [searcher.suggest(number) for number in (2, 0)]
     assert open_search(tmp_path).suggested == {2: values[0], 0: values[1]}
 
 
-def test_options_come_back_from_the_journal_as_the_spec_wrote_them(tmp_path: Path) -> None:
+def test_choices_read_from_the_journal_are_the_options_of_the_spec(tmp_path: Path) -> None:
     run_search(open_search(tmp_path), 9)
     options = SPACES["net"]["choice"]
     assert all(
@@ -117,7 +117,7 @@ def test_options_come_back_from_the_journal_as_the_spec_wrote_them(tmp_path: Pat
     )
 
 
-def test_of_several_ends_the_last_counts(tmp_path: Path) -> None:
+def test_the_last_of_several_scores_of_a_configuration_is_used(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     searcher.suggest(0)
     for score in (None, 1.0, 2.0, 2.0):
@@ -127,7 +127,7 @@ def test_of_several_ends_the_last_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
-def test_a_score_that_is_no_number_is_a_failure(score: float, tmp_path: Path) -> None:
+def test_a_score_that_is_not_a_finite_number_counts_as_a_failure(score: float, tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     searcher.suggest(0)
     searcher.observe(0, 10, score)
@@ -136,7 +136,7 @@ def test_a_score_that_is_no_number_is_a_failure(score: float, tmp_path: Path) ->
     assert searcher.history.observations == {}
 
 
-def test_only_bohb_hears_results_on_the_way(tmp_path: Path) -> None:
+def test_only_bohb_receives_intermediate_results(tmp_path: Path) -> None:
     for kind in SEARCHERS:
         (tmp_path / kind).mkdir()
         searcher = open_search(tmp_path / kind, kind)
@@ -145,7 +145,7 @@ def test_only_bohb_hears_results_on_the_way(tmp_path: Path) -> None:
         assert bool(searcher.history.observations) == (kind == "bohb")
 
 
-def test_the_first_ones_are_drawn_at_random_until_enough_have_a_score(tmp_path: Path) -> None:
+def test_suggestions_are_random_until_enough_configurations_have_scores(tmp_path: Path) -> None:
     by_kind = []
     for kind in SEARCHERS:
         (tmp_path / kind).mkdir()
@@ -156,7 +156,7 @@ def test_the_first_ones_are_drawn_at_random_until_enough_have_a_score(tmp_path: 
     assert by_kind[0] == by_kind[1]
 
 
-def test_what_is_recorded_wins_over_what_would_be_suggested_now(tmp_path: Path, wording) -> None:
+def test_a_recorded_suggestion_takes_precedence_over_a_recomputed_one(tmp_path: Path, wording) -> None:
     run_search(open_search(tmp_path), 6)
     text = (tmp_path / "search.jsonl").read_text().splitlines()
     place = max(place for place, line in enumerate(text) if '"suggest"' in line)
@@ -192,7 +192,7 @@ def refuses(values: Configuration) -> None:
 
 
 @pytest.mark.parametrize("kind", SEARCHERS)
-def test_a_refused_suggestion_is_drawn_again_and_said_once(kind: str, tmp_path: Path) -> None:
+def test_a_rejected_suggestion_is_redrawn_and_reported_once(kind: str, tmp_path: Path) -> None:
     searcher = open_search(tmp_path, kind, refuses)
     found = run_search(searcher, 8)
     assert max(values[("lr",)] for values in found.values()) <= 1e-3
@@ -204,7 +204,7 @@ def test_a_refused_suggestion_is_drawn_again_and_said_once(kind: str, tmp_path: 
     assert resumed.suggest(8) == searcher.suggest(8)
 
 
-def test_when_everything_is_refused_the_last_reason_is_told(tmp_path: Path, wording) -> None:
+def test_if_every_suggestion_is_rejected_the_error_gives_the_last_reason(tmp_path: Path, wording) -> None:
     def check(values: Configuration) -> None:
         raise SpecError([Problem("config.lr", "never")])
 
@@ -214,7 +214,7 @@ def test_when_everything_is_refused_the_last_reason_is_told(tmp_path: Path, word
     assert len(lines(tmp_path)) == 1
 
 
-def test_a_full_disk_is_told_and_the_journal_stays_readable(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_journal_stays_readable(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     first = searcher.suggest(0)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -93,7 +93,7 @@ def possible(space: SearchSpace, value: Any) -> bool:
     return isinstance(value, float) and low <= value <= high
 
 
-def test_every_suggestion_is_one_that_the_spaces_could_draw(kind: str, tmp_path: Path) -> None:
+def test_every_suggestion_lies_within_the_search_spaces(kind: str, tmp_path: Path) -> None:
     def score(uniform: float, randint: int, **others: Any) -> float | None:
         return None if randint == 0 else uniform
 
@@ -117,7 +117,7 @@ def test_suggestions_are_better_than_random_draws(kind: str, tmp_path: Path) -> 
     assert sum(best) > sum(best_random)
 
 
-def test_less_is_better_when_the_mode_says_so(kind: str, tmp_path: Path) -> None:
+def test_searchers_minimize_in_mode_min(kind: str, tmp_path: Path) -> None:
     def loss(**values: Any) -> float:
         return -bowl(**values)
 
@@ -142,7 +142,7 @@ def test_the_same_history_and_seed_give_the_same_configuration(kind: str) -> Non
     assert len({repr(proposal) for proposal in proposals}) == 6
 
 
-def test_a_proposal_leaves_the_history_as_it_is(kind: str) -> None:
+def test_proposing_does_not_modify_the_history(kind: str) -> None:
     history = history_of(20)
     SEARCHERS[kind]().propose(history, 0)
     assert history == history_of(20)
@@ -158,7 +158,7 @@ def test_the_order_in_which_results_came_does_not_matter(kind: str) -> None:
     ]
 
 
-def test_configurations_that_run_or_failed_are_no_hindrance(kind: str) -> None:
+def test_running_and_failed_configurations_do_not_prevent_valid_proposals(kind: str) -> None:
     history = history_of(20)
     for number in range(0, 20, 4):
         history.scores[number] = None
@@ -168,7 +168,7 @@ def test_configurations_that_run_or_failed_are_no_hindrance(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bohb"])
-def test_where_configurations_fail_fewer_are_suggested(kind: str, tmp_path: Path) -> None:
+def test_fewer_configurations_are_suggested_in_regions_that_fail(kind: str, tmp_path: Path) -> None:
     def score(lr: float, **others: Any) -> float | None:
         return None if lr > 1e-3 else 0.0
 
@@ -179,11 +179,11 @@ def test_where_configurations_fail_fewer_are_suggested(kind: str, tmp_path: Path
     assert fails < 30  # of 90, half of which would fail if drawn at random
 
 
-def test_a_search_in_which_everything_fails_goes_on_at_random(kind: str, tmp_path: Path) -> None:
+def test_a_search_in_which_every_configuration_fails_continues_at_random(kind: str, tmp_path: Path) -> None:
     found = search(folder(tmp_path, 0), kind, BOWL, lambda **values: None, 20)
     assert len({repr(values) for values, _ in found}) == 20
 
 
-def test_a_search_without_a_choice_suggests_the_one_configuration(kind: str, tmp_path: Path) -> None:
+def test_a_search_with_a_single_option_keeps_suggesting_it(kind: str, tmp_path: Path) -> None:
     found = search(folder(tmp_path, 0), kind, {"lr": {"choice": [0.1]}}, lambda lr: lr, 12)
     assert [values for values, _ in found] == [{("lr",): 0.1}] * 12

@@ -147,13 +147,13 @@ def test_dropped_units_have_no_effect_and_target_critics_have_their_own_mask() -
 
 @pytest.mark.parametrize("normalization", ["layer", None])
 def test_critics_with_dropout_match_a_calculation_by_hand(normalization: str | None) -> None:
-    """Without normalization, it matters that units count for those that are dropped."""
+    """Without normalization, the scale of the remaining units matters."""
     model = {"hiddens": [4, 6], "critic_normalization": normalization}
     policy = DroQ(model=model, critic_dropout=0.25).policy(SPACES, 0)
     flat = torch.randn(policy.parameters.size, generator=torch.Generator().manual_seed(0))
     views, batch = policy.parameters.views(flat), minibatch()
     kept = torch.from_numpy(policy.draws(np.random.default_rng(0), ROWS, 1)["kept_units"])
-    is_kept = iter((kept[:, 0, :20] > 0).split([4, 6, 4, 6], -1))  # the rest is for the target critics
+    is_kept = iter(torch.split(kept[:, 0, :20] > 0, [4, 6, 4, 6], -1))  # the rest is for the target critics
     expected = []
     for critic in ("critics.0", "critics.1"):
         x = torch.cat([batch["obs"], batch["actions"]], -1)[:, 0]

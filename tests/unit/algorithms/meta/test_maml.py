@@ -151,14 +151,15 @@ def test_the_meta_gradient_passes_through_the_adaptation_only_if_it_is_not_first
         rows = batch.map(lambda column: column[task : task + 1, steps])
         outputs = ActorCriticPolicy.outputs(policy, policy.parameters.views(theta), rows)
         gains = (outputs.distribution.log_prob(rows["actions"]) - rows["logp"]).exp() * rows["advantages"]
-        return -gains[rows["valid"]].mean()
+        mean: torch.Tensor = gains[rows["valid"]].mean()
+        return -mean
 
     losses = []
     for task in range(2):
         (gradient,) = torch.autograd.grad(surrogate(flat, task, slice(5)), flat, create_graph=True)
         moved = flat - 0.3 * (gradient.detach() if first_order else gradient)
         losses.append(surrogate(moved, task, slice(5, 10)))
-    (expected,) = torch.autograd.grad(sum(losses) / 2, flat)
+    (expected,) = torch.autograd.grad(torch.stack(losses).mean(), flat)
     outputs = policy.outputs(policy.parameters.views(flat), batch)
     algorithm = MAML(MAML.Config.parse({**SMALL, "first_order": first_order}))
     loss = algorithm.loss(outputs, batch, {"clip_param": torch.tensor(100.0)})

@@ -96,7 +96,7 @@ def test_a_success_rate_of_evaluations_can_be_used_under_stop_best_and_expect(tm
 def test_metrics_of_games_against_an_opponent_can_be_used_under_stop_best_and_expect(tmp_path: Path) -> None:
     loss, unbeaten = "evaluation/against/loss_rate", "evaluation/against/second/unbeaten_rate"
     named = {
-        "stop": {"env_steps": 640, loss: 0.0},  # the first evaluation has such a rate
+        "stop": {"env_steps": 640, loss: 0.0},  # any rate stops the trial
         "checkpoint": {"best": unbeaten},
         "expect": {unbeaten: 0.0, "last_evaluations": 1},
     }

@@ -81,8 +81,7 @@ def test_a_run_whose_raylet_is_killed_fails_with_the_cause_and_can_be_resumed(tm
     begun = next(trial for trial in state.trials if trial.status == "INTERRUPTED")
     before = all_numbers(read_results(begun.directory))
 
-    spec = begun.directory / "spec.yaml"  # train just far enough to see that it continues
-    bound = len(before) + 2
+    bound = len(before) + 2  # train just far enough to see that it continues
     for trial in state.trials:
         spec = trial.directory / "spec.yaml"
         spec.write_text(spec.read_text().replace("iteration: 2000", f"iteration: {bound}"))

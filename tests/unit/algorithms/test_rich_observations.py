@@ -156,21 +156,10 @@ def test_the_plan_shows_how_each_observation_part_is_encoded(tmp_path: Path, wor
     )
 
 
-def test_a_world_with_entity_observations_trains_with_a_central_value(tmp_path: Path) -> None:
-    spec = {
-        "algorithm": "ippo",
-        "env": {"world": "rlrun.toys:Foraging"},
-        "stop": {"iteration": 2},
-        "config": {
-            "num_envs_per_worker": 2,
-            "train_batch_size": 128,
-            "minibatch_size": 64,
-            "num_epochs": 1,
-            "min_env_steps_per_iteration": 32,
-            "compile": False,
-            "model": {"hiddens": [16], **AS_ENTITIES},
-        },
-    }
-    (trial,) = rlrun.run({"foraging": spec}, runs_dir=tmp_path)
-    assert trial.status == "TERMINATED"
-    assert trial.last_result["policies/default/sgd_steps"] > 0
+def test_policy_and_value_of_the_agents_of_a_world_learn_from_entities() -> None:
+    algorithm = rlrun.IPPO(**{**PPO, "num_envs_per_worker": 2, "model": {"hiddens": [16], **AS_ENTITIES}})
+    training = Training({"world": "rlrun.toys:Foraging"}, algorithm, seed=3)
+    names = {slot.name for slot in training.running.trainee.learner.policy.parameters.slots}
+    for network in ("policy", "value"):
+        assert f"networks.{network}.{network}_encoder.parts.0.scores.weight" in names
+    assert_encoders_learn(training)

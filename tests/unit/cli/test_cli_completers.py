@@ -86,9 +86,12 @@ def test_envs_and_specs_are_offered() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_completes_run_names(shell: str) -> None:
+def test_every_shell_completes_runs_and_trials_with_the_signs_in_their_names(shell: str) -> None:
     shell_class = get_completion_class(shell)
     assert shell_class is not None
     complete = shell_class(cli, {}, "rlrun", "_RLRUN_COMPLETE")
-    (item,) = complete.get_completions(["show"], "po")
-    assert "pole" in complete.format_completion(item).splitlines() + complete.format_completion(item).split(",")
+    for written, names in (("po", ["pole"]), ("pole/00", ["pole/000-seed=0", "pole/001-seed=1"])):
+        told = [complete.format_completion(item) for item in complete.get_completions(["compare"], written)]
+        assert told == [
+            {"bash": f"plain,{name}", "zsh": f"plain\n{name}\n_", "fish": f"plain,{name}"}[shell] for name in names
+        ]

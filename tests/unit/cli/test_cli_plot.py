@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -36,12 +37,16 @@ def plot(runs: Path, *words: object) -> Result:
     return CliRunner().invoke(cli, ["plot", "tiny", "--runs-dir", str(runs), *map(str, words)])
 
 
-def test_plotting_the_same_curves_twice_writes_identical_svg_files(runs: Path, tmp_path: Path) -> None:
+def test_the_seeds_of_a_configuration_are_one_curve_and_the_same_curves_are_the_same_file(
+    runs: Path, tmp_path: Path
+) -> None:
     picture = tmp_path / "curve.svg"
     done = plot(runs, "-o", picture)
     assert done.exit_code == 0, done.output
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
     assert done.stdout == f"Drawn: {picture}\n"
+    curves = re.findall(r"<!-- (lr=.*) -->", picture.read_text())
+    assert sorted(curves) == ["lr=0.0003 (2 seeds)", "lr=0.001 (2 seeds)"]
     first = picture.read_bytes()
     plot(runs, "-o", picture)
     assert picture.read_bytes() == first

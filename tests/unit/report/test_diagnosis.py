@@ -336,9 +336,13 @@ def test_lost_workers_and_values_that_explain_nothing_are_reported() -> None:
     assert names(diagnose([seen(blind)], [])) == ["values explain nothing", NO_BETTER]
 
 
-def test_a_gradient_of_zero_is_found() -> None:
+def test_without_a_gradient_the_rewards_are_suspected(wording) -> None:
     (finding,) = diagnose([seen(curve(20.0, **{"learner/grad_norm": [0.0] * 10}))], [])
     assert finding.name == "no gradient"
+    assert finding.reason == wording("rewards do not differ")
+    assert finding.advice == wording("rlrun env check", "rewards")
+    (moving,) = diagnose([seen(curve(20.0, **{"learner/grad_norm": [0.0] * 9 + [0.1]}))], [])
+    assert moving.name == NO_BETTER
 
 
 def test_problems_of_the_env_that_the_settings_handle_are_not_findings() -> None:

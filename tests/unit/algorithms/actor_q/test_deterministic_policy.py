@@ -153,11 +153,13 @@ def test_orthogonally_initialized_networks_start_with_outputs_near_zero():
     assert np.abs(loaded(policy).outputs(samples(NESTED, 20))).max() < 0.1
 
 
-def test_acting_with_a_generator_adds_normal_noise_to_the_actors_output():
+def test_actions_have_normal_noise_with_a_generator_and_none_without_one():
     policy = policy_for(noise="ornstein_uhlenbeck")
     behavior, observations = loaded(policy, exploration_noise=0.1), samples(NESTED, 3)
     drawn = behavior.actions(observations, np.random.default_rng(4))
     normal = np.random.default_rng(4)
     shifts = normal.standard_normal((3, 2), np.float32) * 0.1
-    expected = behavior.action_space.to_env(np.tanh(behavior.outputs(observations)) + shifts)
+    quiet = np.tanh(behavior.outputs(observations))
+    expected = behavior.action_space.to_env(quiet + shifts)
     np.testing.assert_allclose(drawn, expected, atol=rounding_error(2, size=14.0))
+    np.testing.assert_array_equal(behavior.actions(observations, None), behavior.action_space.to_env(quiet))

@@ -145,6 +145,29 @@ def test_dropped_units_have_no_effect_and_target_critics_have_their_own_mask() -
     torch.testing.assert_close(target, target[:, :1].expand_as(target))
 
 
+@pytest.mark.parametrize("normalization", ["layer", None])
+def test_critics_with_dropout_match_a_calculation_by_hand(normalization: str | None) -> None:
+    """Without normalization, the scale of the remaining units matters."""
+    model = {"hiddens": [4, 6], "critic_normalization": normalization}
+    policy = DroQ(model=model, critic_dropout=0.25).policy(SPACES, 0)
+    flat = torch.randn(policy.parameters.size, generator=torch.Generator().manual_seed(0))
+    views, batch = policy.parameters.views(flat), minibatch()
+    kept = torch.from_numpy(policy.draws(np.random.default_rng(0), ROWS, 1)["kept_units"])
+    is_kept = iter(torch.split(kept[:, 0, :20] > 0, [4, 6, 4, 6], -1))  # the rest is for the target critics
+    expected = []
+    for critic in ("critics.0", "critics.1"):
+        x = torch.cat([batch["obs"], batch["actions"]], -1)[:, 0]
+        for layer in (f"{critic}.trunk.0", f"{critic}.trunk.2"):
+            x = (x @ views[f"{layer}.weight"].T + views[f"{layer}.bias"]) * next(is_kept) / 0.75
+            if normalization:
+                x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+                x = x * views[f"{layer}.norm.weight"] + views[f"{layer}.norm.bias"]
+            x = x.relu()
+        expected.append(x @ views[f"{critic}.head.weight"].T + views[f"{critic}.head.bias"])
+    outputs = policy.outputs(views, SampleBatch(batch, kept_units=kept))
+    torch.testing.assert_close(outputs.values_of(batch)[:, :, 0], torch.stack(expected)[..., 0])
+
+
 def with_units(outputs: SquashedNetworks, kept: Tensor) -> SquashedNetworks:
     return replace(outputs, networks=replace(outputs.networks, kept=kept))
 

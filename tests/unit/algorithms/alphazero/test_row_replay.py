@@ -7,6 +7,7 @@ import pytest
 
 from rlrun.algorithms.alphazero.row_replay import RowReplay, RowReplayConfig
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.replay.replay_config import SAVED_UP_TO_BYTES
 
 
 def numbered_boards(first: int, number: int) -> SampleBatch:
@@ -88,3 +89,13 @@ def test_rows_are_not_saved_if_save_in_checkpoints_is_false() -> None:
     other = RowReplay(RowReplayConfig(capacity=10), seed=1)
     other.load_state(replay.state())
     assert other.num_ready == 0
+
+
+def test_large_buffers_are_not_saved_by_default() -> None:
+    per_row = 2 * 4 + 1 + 4  # the board, the mask and the outcome
+    most = SAVED_UP_TO_BYTES // per_row
+    for capacity, is_saved in ((most, True), (most + 1, False)):
+        replay = RowReplay(RowReplayConfig(capacity=capacity), seed=0)
+        replay.add(0, numbered_boards(0, 4))
+        assert replay.num_bytes == capacity * per_row
+        assert replay.is_saved == (replay.state()["kept"] is not None) == is_saved

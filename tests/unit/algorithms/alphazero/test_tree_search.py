@@ -239,6 +239,28 @@ def test_values_change_sign_with_the_player_to_move_and_not_with_each_move() -> 
     assert -0.5 < search.values[0] < 0  # the second player can draw, but most of its moves lose
 
 
+def test_noise_is_mixed_into_the_priors_of_the_root_alone() -> None:
+    game, number = TicTacToeArrays(), 3
+    settings = SearchSettings(noise_fraction=0.5, noise_concentration=1.0)
+    search = BatchedSearch(game, hashed, settings)
+    search.begin(states := played(game, number, 2))
+    search.run(120, np.random.default_rng(0))
+    noise = np.random.default_rng(0).standard_gamma(1.0, (number, 9)) * game.legal(states)
+    noise /= noise.sum(1, keepdims=True)
+    roots = [node(game, hashed, state[None]) for state in states]
+    for root, drawn in zip(roots, noise, strict=True):
+        root.priors = {a: F(F(0.5) * prior + 0.5 * drawn[a]) for a, prior in root.priors.items()}
+        for _ in range(120):
+            simulate(game, hashed, root, settings)
+    for _ in range(3):
+        for visits, root in zip(search.visits, roots, strict=True):
+            assert visits.tolist() == [root.visits.get(a, 0) for a in range(9)]
+        actions = search.visits.argmax(1)
+        assert search.visits.max(1).min() >= 5
+        search.advance(actions)
+        roots = [root.children[action] for root, action in zip(roots, actions, strict=True)]
+
+
 def test_root_noise_is_seeded_per_game_and_off_without_a_generator() -> None:
     game = TicTacToeArrays()
     seen: list[Floats] = []

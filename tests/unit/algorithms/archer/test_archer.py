@@ -299,6 +299,17 @@ def test_one_step_updates_actor_and_critics_but_not_the_actors_target() -> None:
         assert result["learner/critics/mean_ratio"] <= 1.0
 
 
+@pytest.mark.parametrize("learning_starts", [30, 10_000])
+def test_critics_are_updated_with_replayed_minibatches_and_the_actor_with_each_batch(learning_starts: int) -> None:
+    settings = {**SMALL, "utterance_end": [5], "learning_starts": learning_starts}
+    with rlrun.Training(TWENTY, Archer(**settings), seed=1) as training:
+        tokens = training.step()["env_steps"]
+        steps = training.running.trainee.learner.optimizer_state()
+    assert steps["critics/steps"] == max(int(0.1 * (tokens - learning_starts)), 0)
+    assert 2 * 32 < tokens < 3 * 32  # three batches of 32 rows, of which some hold final observations
+    assert steps["actor/steps"] == 3 * 3  # three epochs of each batch
+
+
 def test_the_actors_trunk_is_copied_to_the_critics_exactly_once() -> None:
     algorithm, policy = Archer(**SMALL), policy_of()
     learner = LocalLearner(

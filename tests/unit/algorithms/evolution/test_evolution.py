@@ -166,12 +166,46 @@ def test_workers_return_at_most_64_bytes_per_evaluation_for_any_network_size(hid
     training.close()
 
 
-def test_observation_statistics_include_all_env_steps() -> None:
-    training = training_of("ars")
-    result = training.step()
-    (moments,) = training.running.trainee.filters.moments.values()
-    assert moments.count == result["env_steps"]
-    training.close()
+class Counts(gymnasium.Env[Any, Any]):
+    """Five steps, which are counted in observations from 0 to 4; the reward is the action."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    scale, shift, elapsed = 1, 0, 0
+
+    def shown(self) -> Any:
+        return np.array([self.scale * self.elapsed + self.shift], np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.elapsed = 0
+        return self.shown(), {}
+
+    def step(self, action: Any) -> Any:
+        self.elapsed += 1
+        return self.shown(), float(action[0]), self.elapsed == 5, False, {}
+
+
+class CountsInFours(Counts):
+    """The same with observations from 64 to 80."""
+
+    scale, shift = 4, 64
+
+
+def test_observations_are_normalized_with_the_statistics_of_earlier_generations() -> None:
+    found = []
+    for env in (Counts, CountsInFours):
+        training = training_of("es", f"{__name__}:{env.__name__}", lr=0.0)  # the parameters do not change
+        found.append([training.step()["generation/return_mean"] for _ in range(2)])
+        (moments,) = training.running.trainee.filters.moments.values()
+        (sent,) = training.running.trainee.weights().filters.values()
+        for own in (moments, sent):
+            assert own.count == 2 * 8 * 5  # generations, candidates and steps
+            assert own.mean == pytest.approx(env.scale * 2 + env.shift)
+            assert own.variance == pytest.approx(env.scale**2 * 2)
+        training.close()
+    (first, then), (other_first, other_then) = found
+    assert then == pytest.approx(other_then, rel=1e-4)
+    assert first != pytest.approx(other_first, rel=0.1)
 
 
 def test_candidates_act_in_every_kind_of_action_space() -> None:

@@ -218,13 +218,14 @@ def test_an_earlier_card_is_replaced_but_foreign_files_are_kept(
     assert refused.stderr == wording("README.md")
 
 
-def test_a_card_that_would_contain_a_secret_is_refused(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
+@pytest.mark.parametrize("variable", ["MY_TOKEN", "HOME"])
+def test_a_card_that_would_contain_a_secret_or_a_path_of_this_machine_is_refused(
+    variable: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
-    monkeypatch.setenv("MY_TOKEN", "CartPole-v1")  # the README names this value
+    monkeypatch.setenv(variable, "CartPole-v1")  # the README names this value
     refused = written(runs, "poles", tmp_path / "card")
     assert refused.exit_code == 2
-    assert wording("MY_TOKEN") in refused.stderr.splitlines()
+    assert wording("MY_TOKEN" if variable == "MY_TOKEN" else "home folder") in refused.stderr.splitlines()
     assert not list(tmp_path.iterdir())
 
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from rlrun.experiments.spec.expansion import draw
+from rlrun.experiments.spec.expansion import draw, expand
 from rlrun.experiments.spec.search_space import (
     KINDS,
     SearchSpace,
@@ -128,12 +128,19 @@ def test_a_space_knows_what_lies_within_it(space: Any, inside: list[Any], outsid
     assert not any(made.holds(value) for value in outside)
 
 
-def test_repeated_values_in_a_choice_are_allowed() -> None:
-    assert find_spaces({"choice": [1, 1, 2]})[1] == []
+def test_a_value_that_a_choice_repeats_is_drawn_more_often() -> None:
+    spaces, mistakes = find_spaces({"choice": [1, 1, 2]})
+    assert mistakes == []
+    found = [draw(spaces[()], ("x",), seed=0, index=index) for index in range(400)]
+    assert 229 < found.count(1) < 304  # 4 standard deviations around 267
 
 
-def test_a_grid_may_contain_both_1_and_true() -> None:
-    assert find_spaces({"grid_search": [1, True]})[1] == []
+def test_1_and_true_are_two_points_of_a_grid() -> None:
+    spaces, mistakes = find_spaces({"grid_search": [1, True]})
+    assert mistakes == []
+    (first,), (second,) = (values.values() for values in expand(spaces, num_samples=1, seed=0))
+    assert first is not True
+    assert (first, second) == (1, True)
 
 
 def test_a_misspelled_space_is_recognized_and_other_mappings_pass(wording) -> None:

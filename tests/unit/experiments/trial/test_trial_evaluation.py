@@ -93,15 +93,17 @@ def test_a_success_rate_of_evaluations_can_be_used_under_stop_best_and_expect(tm
     assert (trial.judged_by, trial.best_score) == (rate, 1.0)
 
 
-def test_metrics_of_games_against_an_opponent_can_be_used_under_stop_best_and_expect() -> None:
-    names = sorted(NAMES)
+def test_metrics_of_games_against_an_opponent_can_be_used_under_stop_best_and_expect(tmp_path: Path) -> None:
+    loss, unbeaten = "evaluation/against/loss_rate", "evaluation/against/second/unbeaten_rate"
     named = {
-        "stop": {"env_steps": 64, names[0]: 0.9},
-        "checkpoint": {"best": names[1]},
-        "expect": {names[2]: 0.5, "last_evaluations": 2},
+        "stop": {"env_steps": 640, loss: 0.0},  # any rate stops the trial
+        "checkpoint": {"best": unbeaten},
+        "expect": {unbeaten: 0.0, "last_evaluations": 1},
     }
-    (experiment,) = parse_experiments({"try": {**ALONE, **named}})
-    assert experiment.stop.bounds.keys() == {"env_steps", names[0]}
+    (trial,) = rlrun.run({"try": {**ALONE, **named}}, runs_dir=tmp_path, executor="local")
+    assert trial.last_result["iteration"] == 2
+    assert str(trial.stop_reason).startswith(f"{loss} ")
+    assert (trial.judged_by, trial.best_score) == (unbeaten, trial.last_result[unbeaten])
 
 
 @pytest.mark.parametrize(

@@ -282,6 +282,10 @@ def test_a_wrong_hook_or_operator_of_a_spec_is_explained(part: dict[str, Any], s
         parse_experiments({"a": {**ENTRY, **part}})
 
 
-def test_declared_metrics_of_hooks_can_be_used_as_stop_conditions() -> None:
-    (experiment,) = parse_experiments({"a": {**ENTRY, "hooks": MEASURES, "stop": {"hooks/angle": 1.0}}})
+def test_declared_metrics_of_hooks_can_be_used_as_stop_conditions(tmp_path: Path, small_trial: MakeTrial) -> None:
+    stop = {"iteration": 9, "hooks/seen/result": 3}
+    (experiment,) = parse_experiments({"a": {**ENTRY, "hooks": MEASURES, "stop": stop}})
     assert experiment.trials()[0].hooks == MEASURES
+    with TrialLoop(small_trial(hooks=MEASURES, stop=stop), tmp_path / "t") as loop:
+        run(loop)
+        assert loop.training.iteration == 3

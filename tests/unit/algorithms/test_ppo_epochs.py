@@ -16,7 +16,7 @@ from rlrun.engine.data.sample_batch import LOGGED, SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.engine.flow.operators.recomputation import RecomputedAdvantages
+from rlrun.engine.flow.operators.recomputation import RecomputedAdvantages, state_values
 from rlrun.engine.flow.operators.training import TrainOnBatch
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.messages.errors import SpecError
@@ -173,10 +173,31 @@ def test_logged_actions_are_treated_the_same_in_recomputed_advantages() -> None:
     np.testing.assert_allclose(again["advantages"], before, atol=rounding_error(200, np.abs(before).max()))
 
 
-def test_advantages_can_be_recomputed_with_curiosity() -> None:
-    config = {**SMALL, "recompute_advantages": True, "curiosity": {"hiddens": [4], "features": 2}}
-    with Training("CartPole-v1", rlrun.PPO(**config), seed=1) as training:
+def test_intrinsic_advantages_are_recomputed_with_the_latest_intrinsic_values() -> None:
+    curiosity = {"hiddens": [4], "features": 2, "gamma": 0.7, "gae_lambda": 0.6}
+    made = ShownPPO(**{**SMALL, "lr": 0.02}, curiosity=curiosity, recompute_advantages=True)
+    operators = (ComputeAdvantages(0.9, 0.8, made.config.reward_streams), Standardize("advantages"))
+    with Training("CartPole-v1", made, seed=1) as training:
         assert np.isfinite(training.step()["learner/intrinsic_value_loss"])
+        trainee, batch = taken(training)
+        for operator in operators:
+            batch = operator(batch)
+        learner, rows = trainee.learner, arranged(batch)
+        recompute = RecomputedAdvantages(batch, operators, arranged)
+        names = {f"{stream}{name}" for stream in ("", "intrinsic_") for name in ("advantages", "value_targets")}
+        for name, column in recompute(learner.evaluate).items():
+            np.testing.assert_allclose(column, rows[name], atol=rounding_error(200, np.abs(rows[name]).max()))
+        learner.learn(rows, num_epochs=1, minibatch_size=32, scheduled=trainee.clock.scheduled())
+        again = recompute(learner.evaluate)
+        latest = learner.evaluate(state_values, batch.closed().rows(33))
+    assert set(again) == names
+    batch = SampleBatch(batch, **{name: column.T for name, column in latest.items()})
+    for operator in operators:
+        batch = operator(batch)
+    for name in names:
+        assert np.abs(again[name] - rows[name]).max() > 1e-3
+        expected = arranged(batch)[name]
+        np.testing.assert_allclose(again[name], expected, atol=rounding_error(200, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("other", [{"constraint": {"column": "cost", "limit": 1.0}}])

@@ -157,7 +157,7 @@ def test_the_stated_numbers_agree_with_the_advised_number_of_workers(
 def test_each_trial_must_fit_by_itself_and_the_refusal_counts_those_that_do_not() -> None:
     trials = [trial(), trial(num_workers=2), trial(), trial(num_workers=2)]
     check_fits(trials, machine(2))  # one after the other: together, they need 8 CPUs
-    with pytest.raises(UsageError, match=r"\(and 1 more\) needs 2 CPUs"):
+    with pytest.raises(UsageError, match=r"\(and 1 more\)"):
         check_fits(trials, machine(1))
 
 

@@ -78,12 +78,14 @@ class Selection:
     Attributes:
         rows: Indices of the M rows of each minibatch, [K, M]; None for one minibatch of all rows.
         number: Number of minibatches, K.
+        names: Names of the columns, in order.
         leaves: The columns' arrays, in the order of `named_leaves`.
         shape: Rows of a minibatch, and steps per row.
     """
 
     def __init__(self, columns: SampleBatch, rows: NDArray[np.int64] | None = None) -> None:
         self.rows = rows
+        self.names = tuple(columns)
         self.leaves: list[NDArray[Any]] = []
         for tree in columns.values():
             self.leaves += [tree] if isinstance(tree, np.ndarray) else leaves(tree)

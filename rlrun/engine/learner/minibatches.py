@@ -85,7 +85,6 @@ class Selection:
 
     def __init__(self, columns: SampleBatch, rows: NDArray[np.int64] | None = None) -> None:
         self.rows = rows
-        self.names = tuple(columns)
         self.leaves: list[NDArray[Any]] = []
         for tree in columns.values():
             self.leaves += [tree] if isinstance(tree, np.ndarray) else leaves(tree)
@@ -93,7 +92,7 @@ class Selection:
             self.leaves = [np.ascontiguousarray(leaf) for leaf in self.leaves]
         size, length = columns["valid"].shape
         self.number, size = (1, size) if rows is None else rows.shape
-        self.shape = (size, length)
+        self.names, self.shape = tuple(columns), (size, length)
         self._columns = columns
 
     def gathered(self, number: int) -> SampleBatch:

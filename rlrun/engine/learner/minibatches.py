@@ -78,6 +78,7 @@ class Selection:
     Attributes:
         rows: Indices of the M rows of each minibatch, [K, M]; None for one minibatch of all rows.
         number: Number of minibatches, K.
+        names: Names of the columns, in order.
         leaves: The columns' arrays, in the order of `named_leaves`.
         shape: Rows of a minibatch, and steps per row.
     """
@@ -91,7 +92,7 @@ class Selection:
             self.leaves = [np.ascontiguousarray(leaf) for leaf in self.leaves]
         size, length = columns["valid"].shape
         self.number, size = (1, size) if rows is None else rows.shape
-        self.shape = (size, length)
+        self.names, self.shape = tuple(columns), (size, length)
         self._columns = columns
 
     def gathered(self, number: int) -> SampleBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from rlrun.engine.data.sample_batch import LOGGED, SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.engine.flow.operators.recomputation import RecomputedAdvantages
+from rlrun.engine.flow.operators.recomputation import RecomputedAdvantages, state_values
 from rlrun.engine.flow.operators.training import TrainOnBatch
 from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.objective import Loss
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 from rlrun.engine.training.training import Training
@@ -173,10 +175,52 @@ def test_logged_actions_are_treated_the_same_in_recomputed_advantages() -> None:
     np.testing.assert_allclose(again["advantages"], before, atol=rounding_error(200, np.abs(before).max()))
 
 
-def test_advantages_can_be_recomputed_with_curiosity() -> None:
-    config = {**SMALL, "recompute_advantages": True, "curiosity": {"hiddens": [4], "features": 2}}
-    with Training("CartPole-v1", rlrun.PPO(**config), seed=1) as training:
-        assert np.isfinite(training.step()["learner/intrinsic_value_loss"])
+BATCHES: list[dict[str, NDArray[Any]]] = []
+RECOMPUTED = ("advantages", "value_targets", "intrinsic_advantages", "intrinsic_value_targets")
+
+
+class RecordingPPO(rlrun.PPO):
+    """PPO that records what `RECOMPUTED` names in each minibatch, sorted."""
+
+    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, torch.Tensor]) -> Loss:
+        BATCHES.append({name: np.sort(batch[name].numpy(), axis=None) for name in RECOMPUTED})
+        return super().loss(outputs, batch, scheduled)
+
+
+@pytest.mark.parametrize("recompute", [True, False])
+def test_the_second_epoch_has_new_targets_of_all_reward_streams_only_if_they_are_recomputed(recompute: bool) -> None:
+    config = {**SMALL, "minibatch_size": 96, "lr": 0.02, "curiosity": {"hiddens": [4], "features": 2}, "compile": False}
+    with Training("CartPole-v1", RecordingPPO(**config, recompute_advantages=recompute), seed=1) as training:
+        BATCHES.clear()
+        training.step()
+    first, second = BATCHES
+    for name in RECOMPUTED:
+        assert np.allclose(first[name], second[name], atol=1e-3) == (not recompute), name
+
+
+def test_intrinsic_advantages_are_recomputed_with_the_latest_intrinsic_values() -> None:
+    curiosity = {"hiddens": [4], "features": 2, "gamma": 0.7, "gae_lambda": 0.6}
+    made = ShownPPO(**{**SMALL, "lr": 0.02}, curiosity=curiosity)
+    operators = (ComputeAdvantages(0.9, 0.8, made.config.reward_streams), Standardize("advantages"))
+    with Training("CartPole-v1", made, seed=1) as training:
+        trainee, batch = taken(training)
+        for operator in operators:
+            batch = operator(batch)
+        learner, rows = trainee.learner, arranged(batch)
+        recompute = RecomputedAdvantages(batch, operators, arranged)
+        for name, column in recompute(learner.evaluate).items():
+            np.testing.assert_allclose(column, rows[name], atol=rounding_error(200, np.abs(rows[name]).max()))
+        learner.learn(rows, num_epochs=1, minibatch_size=32, scheduled=trainee.clock.scheduled())
+        again = recompute(learner.evaluate)
+        latest = learner.evaluate(state_values, batch.closed().rows(33))
+    assert set(again) == set(RECOMPUTED)
+    batch = SampleBatch(batch, **{name: column.T for name, column in latest.items()})
+    for operator in operators:
+        batch = operator(batch)
+    for name in RECOMPUTED:
+        assert np.abs(again[name] - rows[name]).max() > 1e-3
+        expected = arranged(batch)[name]
+        np.testing.assert_allclose(again[name], expected, atol=rounding_error(200, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("other", [{"constraint": {"column": "cost", "limit": 1.0}}])

@@ -80,11 +80,22 @@ def test_empty_cells_have_no_gradient_even_under_a_very_narrow_distribution():
     assert not means.grad[1].any()
 
 
-def test_the_kl_estimate_is_ratio_minus_1_minus_log_ratio():
-    assert loss_of(ratio=1.0, advantage=0.0).statistics["kl"].item() == pytest.approx(0.0, abs=rounding_error(4))
-    assert loss_of(ratio=2.0, advantage=0.0).statistics["kl"].item() == pytest.approx(
-        1 - np.log(2), rel=rounding_error(4)
-    )
+@pytest.mark.parametrize("ratio", [0.01, 0.5, 0.9, 1.0, 1.1, 2.0, 100.0])
+def test_the_kl_estimate_is_ratio_minus_1_minus_log_ratio(ratio):
+    found = loss_of(ratio=ratio, advantage=0.0).statistics["kl"].item()
+    assert found == pytest.approx(ratio - 1 - np.log(ratio), rel=rounding_error(8), abs=rounding_error(4))
+
+
+def test_the_mean_kl_estimate_over_the_old_policys_actions_is_the_kl_divergence():
+    """The old policy's probabilities are 1/8, 3/8 and 4/8, as are the frequencies of the actions in eight steps."""
+    old, new = (Categorical(torch.tensor(odds).log().expand(8, 1, 3)) for odds in ([1.0, 3.0, 4.0], [5.0, 1.0, 2.0]))
+    actions = torch.tensor([0, 1, 1, 1, 2, 2, 2, 2])[:, None]
+    nothing = {name: torch.zeros(8, 1) for name in ("advantages", "values", "value_targets")}
+    valid = torch.ones(8, 1, dtype=torch.bool)
+    batch = SampleBatch(actions=actions, logp=old.log_prob(actions), valid=valid, **nothing)
+    loss = PPO(PPOConfig()).loss(ActorCriticOutputs(new, torch.zeros(8, 1)), batch, SCHEDULED)
+    divergence = 1 / 8 * np.log(1 / 5) + 3 / 8 * np.log(3 / 1) + 4 / 8 * np.log(4 / 2)
+    assert loss.statistics["kl"].item() == pytest.approx(divergence, rel=rounding_error(16))
 
 
 def test_invalid_rows_do_not_affect_the_loss_or_statistics():

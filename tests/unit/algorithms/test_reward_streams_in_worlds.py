@@ -17,6 +17,7 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.worlds.world import World, WorldStep
 from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.trial_loop import TrialLoop
 from tests.results import numbers
 
 MOVES = 4
@@ -160,10 +161,22 @@ def spec(**changed: Any) -> dict[str, Any]:
     }
 
 
-def test_column_metrics_of_a_policy_can_be_targets_and_select_the_best_checkpoint() -> None:
-    best = {"every": 1, "keep": 1, "best": "evaluation/policies/all/episode_columns/cost_mean"}
-    (found,) = parse_experiments(spec(checkpoint=best))
-    assert found.env.columns == ("cost",)
+def test_column_metrics_of_a_policy_can_be_targets_and_select_the_best_checkpoint(tmp_path: Path) -> None:
+    metric = "evaluation/policies/all/episode_columns/cost_mean"
+    checkpoint = {"every": 1, "keep": 1, "best": metric}
+    (found,) = parse_experiments(spec(checkpoint=checkpoint, expect={metric: 1.0}, stop={"iteration": 3}))
+    assert found.expect is not None
+    assert found.expect.metrics == {metric: 1.0}
+    with TrialLoop(found.first_trial(), tmp_path / "trial") as loop:
+        costs = [loop.step()[metric] for _ in range(3)]
+        loop.checkpoints.wait()
+    kept = sorted(path.name for path in (tmp_path / "trial" / "checkpoints").iterdir())
+    best = 3 - costs[::-1].index(max(costs))
+    assert best < 3  # otherwise it would be kept in any case
+    assert kept == [f"iteration_{number:06}" for number in (best, 3)]
+    for wrong in ({"expect": {metric.replace("all", "x"): 1.0}}, {"checkpoint": {"best": metric.replace("all", "x")}}):
+        with pytest.raises(SpecError, match="policies/x/episode_columns"):
+            parse_experiments(spec(**wrong))
 
 
 @pytest.mark.parametrize("columns", [[], ["price"]])

@@ -127,8 +127,11 @@ def test_failed_stopped_and_damaged_trials_are_shown_and_damage_exits_with_code_
 
 def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
     make_run(tmp_path, "long", {n / 100: [[1.0 * n]] for n in range(23)})
-    assert "3 more; list" in rlrun("show", "long", "--runs-dir", tmp_path).stdout
-    assert "more: --all" not in rlrun("show", "long", "--all", "--runs-dir", tmp_path).stdout
+    cut, whole = (rlrun("show", "long", *more, "--runs-dir", tmp_path).stdout for more in ([], ["--all"]))
+    names = [f"{n:03d}-lr={n / 100}-seed=0" for n in reversed(range(23))]
+    for shown, listed in (cut, names[:20]), (whole, names):
+        assert [line.split()[0] for line in shown.splitlines() if line.startswith("0")] == listed
+    assert ("3 more; list" in cut, " more; list" in whole) == (True, False)
 
 
 def test_configurations_runs_and_trials_can_be_compared(runs: Path, wording) -> None:

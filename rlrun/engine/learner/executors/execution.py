@@ -82,7 +82,7 @@ class Execution:
         if self._update_executor == "eager":
             return computation(parameters, states, batch, scheduled)
         arguments = flattened_arguments(parameters, states, batch, scheduled)
-        key = (computation.name, batch["valid"].shape)
+        key = (computation.name, batch["valid"].shape, tuple(batch))
         translate = partial(self._translated, computation, parameters, states, batch, scheduled, arguments)
         made: CompiledUpdate | None
         if self.graphs is not None:
@@ -141,9 +141,19 @@ class Execution:
                 self._without_kernel.add(str(operation))
             return None
 
-    def made(self, computation: Computation, shape: tuple[int, int]) -> CompiledUpdate | None:
-        """Returns the translation of a computation for minibatches of S rows and L steps; None if there is none yet."""
-        return self._made.get((computation.name, shape))
+    def made(
+        self, computation: Computation, shape: tuple[int, int], columns: tuple[str, ...] | None = None
+    ) -> CompiledUpdate | None:
+        """Returns the translation of a computation for minibatches of S rows and L steps; None if there is none yet.
+
+        Args:
+            computation: Update or gradient computation.
+            shape: S and L.
+            columns: Names of the minibatches' columns, in order; None if they are always the same.
+        """
+        if columns is not None:
+            return self._made.get((computation.name, shape, columns))
+        return next((made for key, made in self._made.items() if key[:2] == (computation.name, shape)), None)
 
     def others(self, scheduled: Mapping[str, Tensor]) -> list[Tensor]:
         """Returns the scheduled settings as arguments of a computation; the same mapping gives the same list object."""
@@ -177,7 +187,7 @@ class Execution:
         """
         others = self.others(scheduled)
         for number in numbers:
-            made = self.made(computation, selection.shape)
+            made = self.made(computation, selection.shape, selection.names)
             if isinstance(made, CUpdate):
                 rows = None if selection.rows is None else selection.rows[number : numbers.stop]
                 total = totals.to_add(computation.statistics, numbers.stop - number)

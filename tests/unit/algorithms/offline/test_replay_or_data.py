@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium.spaces import Box
+from torch import Tensor
 
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
+from rlrun.algorithms.actor_q.soft_networks import SoftNetworks
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData, within_data
 from rlrun.algorithms.offline.rlpd import RLPD
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -19,6 +22,7 @@ from rlrun.engine.datasets.writer import SetWriter
 from rlrun.engine.flow.operators.data import AddData, DropDataPriorities
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
 from rlrun.engine.flow.sources.items import StatefulSource
+from rlrun.engine.learner.objective import Loss
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.training.training import Training
 
@@ -81,13 +85,29 @@ def test_the_share_of_data_sets_env_and_sgd_steps_and_resume_is_exact(
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
 
 
+REWARDS: list[Tensor] = []
+"""Rewards [S, 1] in the minibatches of this file's RLPD."""
+
+
+class ShownRLPD(RLPD):
+    """RLPD whose minibatches' rewards are accessible to a test."""
+
+    def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        REWARDS.append(batch["rewards"].clone())
+        return super().critics_loss(outputs, batch, scheduled)
+
+
 def test_rlpd_runs_with_half_of_each_minibatch_from_data_and_layer_normalized_critics(data: str) -> None:
     settings = {**SETTINGS, "training_intensity": 2.0, "num_critics": 3}
-    with Training("Pendulum-v1", RLPD(input=[{"path": data, "share": 0.5}], **settings)) as training:
+    with Training("Pendulum-v1", ShownRLPD(input=[{"path": data, "share": 0.5}], **settings)) as training:
+        REWARDS.clear()
         result = training.step()
         plan = [info.path for info in training.running.flow.describe()]
     assert (result["env_steps"], result["sgd_steps"]) == (15, 10)
     assert plan[-2:] == ["MergeFilters", "BroadcastWeights"]
+    recorded = DataSet(Path(data)).file(0)["rewards"].astype(np.float32)
+    is_recorded = [np.isin(rewards[:, 0].numpy(), recorded) for rewards in REWARDS]
+    np.testing.assert_array_equal(is_recorded, [[False] * 4 + [True] * 4] * 10)
     assert (RLPD().config.model.critic_normalization, RLPD().config.model.normalization) == ("layer", None)
 
 

@@ -55,17 +55,19 @@ class Walk:
 
 @contextmanager
 def served(wrong: dict[str, Any] | None = None) -> Any:
-    """Serves walks; yields the address, and the messages of all sessions.
+    """Serves walks; yields the address, and the messages of each session.
 
     Args:
         wrong: Texts that are sent in place of answers, by the kind of the message; None for a closed connection.
     """
     from websockets.sync.server import serve
 
-    received: list[Any] = []
+    sessions: list[list[Any]] = []
 
     def handle(connection: Any) -> None:
         walk = Walk()
+        received: list[Any] = []
+        sessions.append(received)
         for text in connection:
             message = json.loads(text)
             received.append(message)
@@ -79,7 +81,7 @@ def served(wrong: dict[str, Any] | None = None) -> Any:
     with serve(handle, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.socket.getsockname()[1]}", received
+        yield f"http://127.0.0.1:{server.socket.getsockname()[1]}", sessions
         server.shutdown()
         thread.join()
 
@@ -89,7 +91,7 @@ def config(url: str, **further: Any) -> EnvConfig:
 
 
 def test_an_episode_on_a_server_maps_spaces_to_fields_of_its_messages():
-    with served() as (url, received):
+    with served() as (url, sessions):
         env = make_env(config(url))
         observation, _ = env.reset(seed=5)
         np.testing.assert_array_equal(observation["position"], np.float32([5, 0]))
@@ -97,31 +99,39 @@ def test_an_episode_on_a_server_maps_spaces_to_fields_of_its_messages():
         env.close()
     assert [step[1:4] for step in steps] == [(1.0, False, False), (0.0, False, False), (1.0, True, False)]
     np.testing.assert_array_equal(steps[-1][0]["position"], np.float32([5, 2]))
+    (received,) = sessions
     assert received[0] == {"type": "reset", "data": {"seed": 5}}
-    assert received[1] == {"type": "step", "data": {"move": 1}}
+    assert [message for message in received[1:] if message["type"] == "step"] == [
+        {"type": "step", "data": {"move": move}} for move in (1, 0, 1)
+    ]
 
 
 def test_a_policy_trains_on_a_server_with_one_session_per_env_slot():
     settings = {"compile": False, "train_batch_size": 16, "minibatch_size": 16, "num_envs_per_worker": 2}
     with (
-        served() as (url, received),
+        served() as (url, sessions),
         Training(config(url), PPO(PPO.Config.parse({**settings, "model": {"hiddens": [4]}}))) as training,
     ):
         env_steps = training.step()["env_steps"]
-    assert sum(message["type"] == "step" for message in received) == env_steps
+    slots = [[message["type"] for message in session if message["type"] != "close"] for session in sessions]
+    assert [kinds.count("step") for kinds in slots] == [env_steps / 2] * 2
+    for kinds in slots:
+        assert kinds == (["reset", "step", "step", "step"] * len(kinds))[: len(kinds)]
 
 
 def test_a_resume_replays_actions_on_the_server_only_if_max_replay_s_is_set():
-    with served() as (url, received):
+    with served() as (url, sessions):
         for given, expected in ({}, 0), ({"max_replay_s": 60.0}, 2):
             env = make_vector_env(config(url).replace(**given), 1, EpisodeSeeds(0, 0))
             env.reset()
             places = env.places()
             places[0] = dataclasses.replace(places[0], length=2)
+            (received,) = sessions
             received.clear()
             env.restore(places, [{"move": np.array([1, 1])}], ["a hash"], config(url).replace(**given).max_replay_s)
             env.close()
             assert sum(message["type"] == "step" for message in received) == expected
+            sessions.clear()
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,27 @@ def test_the_examples_and_the_arguments_are_not_changed():
     np.testing.assert_array_equal([example, argument], before)
 
 
-def test_nan_and_infinity_are_treated_as_in_numpy():
-    x = np.float32([[np.nan, np.inf, -np.inf, 0.0, -1e9]])
-    found = KernelFunction(lambda x: [np.tanh(x), np.exp(x), x.argmax(-1), np.maximum(x, 0)][0], x)(x)
-    np.testing.assert_array_equal(found, np.tanh(x))
+@pytest.mark.parametrize(
+    "function",
+    [
+        np.tanh,
+        np.exp,
+        np.negative,
+        lambda x: x.argmax(-1),
+        lambda x: x.mean(-1),
+        lambda x: np.maximum(x, 0),
+        lambda x: np.minimum(0, x),
+        lambda x: np.clip(x, -1, 1),
+        lambda x: (x > 0).astype(np.int8),
+    ],
+    ids=["tanh", "exp", "negative", "argmax", "mean", "maximum", "minimum", "clip", "greater"],
+)
+def test_nan_and_infinity_are_treated_as_in_numpy(function):
+    row = [np.nan, np.inf, -np.inf, 0.0, -1e9]
+    x = np.float32([row, row[::-1], [0, np.inf, 1, np.nan, np.nan], [0, 1, np.inf, -np.inf, np.inf], [-np.inf] * 5])
+    with np.errstate(all="ignore"):
+        found, wanted = KernelFunction(function, np.zeros_like(x))(x), function(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("function", [np.exp, np.expm1, np.log, np.log1p, np.tanh])

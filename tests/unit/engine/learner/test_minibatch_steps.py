@@ -116,6 +116,24 @@ def test_a_step_equals_an_epoch_of_one_minibatch_and_returns_the_priority_of_eve
     assert stepped.take_statistics() == pytest.approx(learned.take_statistics(), rel=rounding_error(12))
 
 
+@pytest.mark.parametrize("executor", ["numpy", "c"])
+@pytest.mark.parametrize("whole", [True, False], ids=["step", "learn"])
+def test_later_batches_may_have_further_columns_in_any_order(executor, whole):
+    batches = [rewarded_batch(12, seed) for seed in range(3)]
+    batches[1] = SampleBatch(dict(reversed(batches[1].items())))
+    batches[2] = SampleBatch(further=np.arange(24.0).reshape(12, 1, 2), **batches[2])
+    found = []
+    for own in ("eager", executor):
+        learner = learner_for(update_executor=own)
+        for batch in (batches[0], *batches):
+            if whole:
+                learner.step(batch, scheduled={"lr": 1e-2})
+            else:
+                learner.learn(batch, num_epochs=1, minibatch_size=4, scheduled={"lr": 1e-2})
+        found.append(learner.flat())
+    np.testing.assert_allclose(found[1], found[0], atol=1e-5)
+
+
 def values_of(flat, observations):
     policy = ValuesPolicy()
     views = policy.parameters.views(torch.from_numpy(flat))

@@ -51,12 +51,19 @@ def test_rmsprops_epsilon_is_added_under_the_square_root(centered):
     np.testing.assert_allclose(state["second"], square, rtol=rounding_error(4 * len(GRADIENTS)))
 
 
-def test_centered_rmsprop_stays_finite_for_a_constant_gradient():
-    optimizer = RMSProp(decay=0.5, epsilon=1e-12, centered=True)
-    parameters, state = torch.full((3,), 1.0), fresh_state(optimizer, 3)
-    for _ in range(200):
-        optimizer.step(parameters, torch.full((3,), 1e-3), state, torch.tensor(1e-6))
-    assert torch.isfinite(parameters).all()
+def test_the_variance_of_a_constant_gradient_vanishes_but_never_becomes_negative():
+    gradient, optimizer, moves = torch.linspace(1, 5, 64), RMSProp(decay=0.9, epsilon=1e-12, centered=True), []
+    state = fresh_state(optimizer, 64)
+    for _ in range(300):
+        parameters = torch.zeros(64)
+        optimizer.step(parameters, gradient, state, torch.tensor(0.1))
+        moves.append(-parameters.numpy())
+    # After n steps, the mean is (1 - 0.9^n) g and the mean square (1 - 0.9^n) g^2.
+    for n, move in enumerate(moves[:10], start=1):
+        np.testing.assert_allclose(move, 0.1 / np.sqrt(0.9**n * (1 - 0.9**n)), rtol=rounding_error(4 * n))
+    is_negative = (state["second"] - state["first"] * state["first"] < 0).numpy()  # from rounding
+    assert is_negative.any()
+    np.testing.assert_allclose(moves[-1][is_negative], 1e5 * gradient.numpy()[is_negative], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -153,10 +153,20 @@ def test_it_acts_like_its_actor_critic_alone(kind: str) -> None:
     np.testing.assert_array_equal(behaviors[0].outputs(seen), behaviors[1].outputs(seen))
 
 
-def test_novelty_inputs_do_not_depend_on_the_policys_views() -> None:
-    viewed, plain = policy_for(views={"obs": 3, "prev_actions": 1}), policy_for()
+@pytest.mark.parametrize("kind", ["rnd", "icm", "re3"])
+@pytest.mark.parametrize(
+    "views",
+    [{"obs": 3}, {"prev_actions": 1}, {"prev_rewards": 2}, {"obs": 3, "prev_actions": 2, "prev_rewards": 1}],
+    ids=lambda views: ", ".join(views),
+)
+def test_intrinsic_rewards_do_not_depend_on_the_policys_views(kind: str, views: dict[str, int]) -> None:
+    viewed, plain = policy_for(views=views, kind=kind), policy_for(kind=kind)
     assert viewed.leaves != plain.leaves
     assert viewed.novelty_leaves == plain.novelty_leaves
+    batch = random_transitions(np.array([[0], [2], [1], [0], [1], [2]]))
+    found, expected = (outputs_of(policy, batch).intrinsic_rewards() for policy in (viewed, plain))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert expected.any()
 
 
 def test_novelty_inputs_are_all_parts_of_the_observation_except_the_action_mask() -> None:

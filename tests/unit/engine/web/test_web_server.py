@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.web.app import PostedObjects, guarded_app, json_object
-from rlrun.engine.web.connections import Connections
+from rlrun.engine.web.connections import CONNECTION, Connections
 from rlrun.engine.web.guard import Guard, Rates
 from rlrun.engine.web.listening import Listening, read_token
 from rlrun.engine.web.web_server import WebServer
@@ -84,10 +84,16 @@ def test_a_body_that_is_not_a_json_object_is_refused_with_a_message():
             assert answer["message"].startswith(message)
 
 
-def test_tcp_nodelay_is_set_on_the_server_socket():
-    server = WebServer(guarded_app([], Listening()), Listening())
-    assert server._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-    server.stop()
+def test_answers_are_sent_at_once_over_sockets_with_tcp_nodelay():
+    async def option(request: Any) -> JSONResponse:
+        accepted = request.scope["state"][CONNECTION]._socket
+        return JSONResponse({"nodelay": accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)})
+
+    listens = Listening()
+    with WebServer(guarded_app([Route("/option", option)], listens), listens) as server:
+        status, answer = ask(server, "/option")
+    assert status == 200
+    assert answer["nodelay"] != 0
 
 
 def test_all_errors_are_json_and_internal_errors_log_a_traceback(caplog):

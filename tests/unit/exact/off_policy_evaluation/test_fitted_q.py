@@ -63,6 +63,20 @@ def test_without_discount_a_truncated_episode_ends() -> None:
     np.testing.assert_allclose(fitted.q()[0], [3.0, 0.0, -1.0, 0.0], atol=1e-2)
 
 
+def test_each_fit_weights_the_episodes_by_its_own_weights() -> None:
+    """Two episodes of one step, with the same state and action: the fitted value is the weighted mean reward."""
+    states, valid = np.zeros(4, np.int64), np.array([True, False, True, False])
+    episodes = RecordedEpisodes(
+        lambda rows: states[rows], np.zeros(4, np.int64), np.array([3.0, 0.0, -1.0, 0.0]), valid, valid
+    )
+    probabilities = JUDGED[states].astype(np.float32)
+    inputs = DiscreteInputs(SPACES, LINEAR, episodes, TargetActions(None, probabilities))
+    weights = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 1.5], [2.0, 2.0]])
+    settings = FitSettings(sgd_steps=200, hiddens=(), lr=0.1, minibatch_size=64)
+    fitted = FittedQ(inputs, episodes, weights, 0.9, settings, seed=0)
+    np.testing.assert_allclose(fitted.q()[:, valid].T, [[3.0, -1.0, 0.0, 1.0]] * 2, atol=0.05)
+
+
 def test_fits_are_reproducible_and_start_from_different_parameters() -> None:
     episodes = recorded(sampled(small_mdp(), BEHAVIOR, 20, np.random.default_rng(0)))
     settings = FitSettings(sgd_steps=5)

@@ -154,8 +154,11 @@ def test_the_stated_numbers_agree_with_the_advised_number_of_workers(
     assert f"needs {stated_cpus(trial(**settings), capacity):g} CPUs" in str(refused.value)
 
 
-def test_trials_that_fit_are_not_refused() -> None:
-    check_fits([trial(), trial(num_workers=2)], machine(2))
+def test_each_trial_must_fit_by_itself_and_the_refusal_counts_those_that_do_not() -> None:
+    trials = [trial(), trial(num_workers=2), trial(), trial(num_workers=2)]
+    check_fits(trials, machine(2))  # one after the other: together, they need 8 CPUs
+    with pytest.raises(UsageError, match=r"\(and 1 more\)"):
+        check_fits(trials, machine(1))
 
 
 @pytest.mark.parametrize(("text", "quota"), [("max 100000\n", None), ("150000 100000\n", 1.5), ("", None)])

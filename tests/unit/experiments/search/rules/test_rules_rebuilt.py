@@ -219,13 +219,10 @@ def test_hyperbands_decisions_do_not_depend_on_the_order_of_results(kind: str, t
 
 
 def test_a_row_lost_with_its_record_is_compared_like_a_new_one() -> None:
-    rule = RULES["asha"](3)
-    for trial in "abc":  # b's bracket begins at 3
-        rule.add(trial)
-    assert rule.on_result("a", 1, 4).verdict == "continue"
-    assert rule.on_result("c", 1, 5).verdict == "continue"
-    rule = RULES["asha"](3)
-    for trial in "abc":
-        rule.add(trial)
-    rule.on_result("c", 1, 5)
-    assert rule.on_result("a", 1, 4).verdict == "stop"
+    world, rule = World([[4.0], [0.0], [5.0]], places=3), RULES["asha"](3)
+    events = [Event("add", trial) for trial in world.trials]  # the second trial's bracket begins at 3
+    events += [Event("result", trial, 1, Decision("continue", rung=1)) for trial in ("t00", "t02")]
+    assert go_on(rule, world, events) == events
+    for lost, verdict in (None, "continue"), (events[3], "stop"):
+        rule = rebuilt(RULES["asha"](3), world, [event for event in events if event is not lost])
+        assert rule.on_result("t00", 1, 4).verdict == verdict

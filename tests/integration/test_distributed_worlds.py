@@ -95,14 +95,15 @@ def test_workers_resume_bit_for_bit_mid_episode_and_after_a_death_in_a_fragment(
 def test_asynchronous_policies_keep_learning_when_a_worker_dies(tmp_path: Path) -> None:
     policies = policies_of(algorithm_with(Impala, {**SMALL, "train_batch_size": 200}), algorithm_with(Apex, OFF_POLICY))
     with Training(foraging(note=tmp_path / "died"), policies, seed=1) as training:
+        died = training.step()
+        while not died["worker_restarts"]:
+            died = training.step()
+        counts = [f"policies/{policy}/sgd_steps" for policy in policies.algorithms]
         result = training.step()
-        while not result["worker_restarts"]:
+        while any(result[count] == died[count] for count in counts):
             result = training.step()
-        learned = [training.step()[f"policies/{policy}/sgd_steps"] for policy in policies.algorithms]
-        result = training.step()
         assert all(any(metric.matches(name) for metric in training.description.metrics()) for name in result)
     assert result["worker_restarts"] == 1
-    assert all(before > 0 for before in learned)
 
 
 @pytest.mark.chaos

@@ -117,7 +117,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The extra `docs` suffices; `dev` includes it.
+# The `docs` extra suffices; `dev` includes it.
 docs: $(VENV)/.installed-$(if $(wildcard $(VENV)/.installed-dev),dev,docs)
 	$(BIN)/python -m scripts.docs_site
 

@@ -3,7 +3,7 @@
     python -m scripts.gallery                        # all specs below; a quarter of an hour
     python -m scripts.gallery cartpole/ppo           # only some of them
 
-The videos are animated WebP files in docs/images/gallery, each at most 200 kB. The script needs the extra `video`.
+The videos are animated WebP files in docs/images/gallery, each at most 200 kB. The script needs the `video` extra.
 """
 
 from __future__ import annotations

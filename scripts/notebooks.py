@@ -1,6 +1,6 @@
 """Runs the notebooks in docs/notebooks in one process, and writes their outputs into the files.
 
-    python -m scripts.notebooks    # a few seconds; needs nbclient and ipykernel, which the extra `dev` includes
+    python -m scripts.notebooks    # a few seconds; needs nbclient and ipykernel, which the `dev` extra includes
 
 The outputs are stored in the files so that readers and the documentation site see them without running anything. A test
 also runs the notebooks, and compares the text of their outputs.

@@ -1,4 +1,4 @@
-"""Env on an OpenEnv server, used over a WebSocket session (extra `openenv`).
+"""Env on an OpenEnv server, used over a WebSocket session (`openenv` extra).
 
 The protocol is the one in openenv-core 0.3: `reset`, `step` and `close` messages in JSON; observations and actions are
 objects with named fields. `done` ends an episode as terminated, since the protocol has no truncation.

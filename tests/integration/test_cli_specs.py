@@ -53,7 +53,7 @@ def test_a_misspelled_shipped_spec_suggests_the_closest_name(typed: str, near: s
     assert result.stderr == wording(typed, near)
 
 
-def test_a_missing_file_named_like_shipped_specs_lists_all_matches(wording) -> None:
+def test_the_error_for_a_missing_file_lists_all_shipped_specs_of_that_name(wording) -> None:
     result = rlrun("train", "-f", "td3.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
     namesakes = sorted(f"{path.parent.name}/td3" for path in shipped_configs() if path.stem == "td3")

@@ -220,7 +220,7 @@ def test_two_learners_agree_on_when_a_statistic_ends_the_passes(pair: LearnerGro
     assert [state["sgd_steps"] for state in replicas(pair, "state")] == [alone.sgd_steps] * 2
 
 
-def test_two_learners_resume_bit_for_bit_with_two_and_closely_with_one(pair: LearnerGroup) -> None:
+def test_a_two_learner_checkpoint_resumes_exactly_on_two_learners_and_approximately_on_one(pair: LearnerGroup) -> None:
     pair.learn(half_valid_batch(60), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(0))
     pair.update_target()
     scheduled = {**scheduled_after(0), "lr": 5e-3}

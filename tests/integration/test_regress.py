@@ -100,7 +100,7 @@ def test_a_policy_that_learns_too_slowly_misses_and_is_worse_than_the_baseline(f
     assert result.stderr.splitlines()[-1] == wording()
 
 
-def test_a_control_misses_a_gate_and_exposes_one_that_is_too_weak(folder: Path, wording) -> None:
+def test_a_control_run_misses_a_sound_gate_and_exposes_a_gate_that_is_too_weak(folder: Path, wording) -> None:
     result = regress(folder, "-f", folder / "specs/match.yaml", "-f", folder / "specs/weak.yaml", "--control", "--json")
     assert result.exit_code == 3
     cases = cases_of(result)

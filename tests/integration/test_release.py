@@ -70,7 +70,7 @@ def test_a_wheel_and_a_checkout_have_the_same_code(release: tuple[Path, Path], t
 
 
 @pytest.mark.regress  # `make release-check` runs it, too
-def test_an_installed_wheel_trains_reports_and_shows_specs_and_pages_in_an_empty_folder(
+def test_an_installed_wheel_can_train_write_reports_and_show_specs_and_docs_in_an_empty_folder(
     release: tuple[Path, Path], tmp_path: Path
 ) -> None:
     python = install(release[1], tmp_path / "venv", reuse=True)

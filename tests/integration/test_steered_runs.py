@@ -139,7 +139,7 @@ def test_a_population_can_be_extended_and_a_member_that_died_after_a_copy_resume
 
 @pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
-def test_asynchronous_members_copy_based_on_the_scores_known_so_far(tmp_path: Path) -> None:
+def test_asynchronous_members_choose_whom_to_copy_from_the_scores_known_so_far(tmp_path: Path) -> None:
     """Which copies are made depends on timing, but they always follow from the scores known by then."""
     trials = rlrun.run(population(synchronous=False), runs_dir=tmp_path)
     assert {trial.status for trial in trials} == {"TERMINATED"}

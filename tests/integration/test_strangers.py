@@ -299,7 +299,9 @@ def test_an_unusable_env_exits_with_6_and_leaves_no_run(tmp_path: Path, wording)
 
 
 @pytest.mark.parametrize("kwargs", ["at: factory", "at: factory, exits: true", "at: 1", "at: 1, exits: true"])
-def test_an_env_that_fails_before_its_first_step_exits_with_4_and_leaves_no_run(tmp_path: Path, kwargs: str) -> None:
+def test_training_on_an_env_that_fails_before_its_first_step_exits_with_code_4_and_leaves_no_run(
+    tmp_path: Path, kwargs: str
+) -> None:
     env = f"{{id: 'strange_envs:FailsToBegin', kwargs: {{{kwargs}}}}}"
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, more="  seeds: 2\n"), "--executor", "local")
     assert done.exit_code == 4, done.stderr

@@ -1,6 +1,6 @@
 """Minari data sets: reads the HDF5, Arrow and Parquet layouts (arrays and spaces, no envs), and writes HDF5.
 
-Minari itself is not needed, but HDF5 requires `h5py` from the extra `minari`. A folder holds ``data/metadata.json``,
+Minari itself is not needed, but HDF5 requires `h5py` from the `minari` extra. A folder holds ``data/metadata.json``,
 and either ``data/main_data.hdf5`` with a group for each episode, or a folder of Arrow or Parquet files for each
 episode.
 """

@@ -1,1 +1,1 @@
-"""Serving of saved policies over HTTP (starlette and uvicorn, the extra `serve`)."""
+"""Serving of saved policies over HTTP (starlette and uvicorn, the `serve` extra)."""

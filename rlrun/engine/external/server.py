@@ -48,7 +48,7 @@ class EpisodeServer:
 
         Raises:
             UsageError: The port is taken, or there is no token.
-            EnvironmentUnusable: The extra `serve` is not installed.
+            EnvironmentUnusable: The `serve` extra is not installed.
         """
         if self._server is not None:
             return
@@ -56,7 +56,7 @@ class EpisodeServer:
             from rlrun.engine.web.web_server import WebServer
         except ImportError as error:
             raise EnvironmentUnusable(
-                f"an external env needs the extra `serve`: pip install 'rlrun[serve]' ({error})"
+                f"an external env needs the `serve` extra: pip install 'rlrun[serve]' ({error})"
             ) from error
         listening = self._listening()
         if warning := listening.warning:

@@ -41,7 +41,7 @@ class Staging:
             return torch.cat([tensor, torch.zeros_like(tensor[:1])]) if spare else tensor
 
         def moved(leaf: NDArray[Any] | Tensor) -> Tensor:
-            if isinstance(leaf, Tensor):  # computed in the present stream, which alone knows when it is complete
+            if isinstance(leaf, Tensor):  # computed on the current stream, which alone knows when it is ready
                 return padded(leaf)
             if self._stream is None:
                 return padded(over_memory(leaf))

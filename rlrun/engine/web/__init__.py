@@ -1,1 +1,1 @@
-"""HTTP servers of rlrun: addresses, tokens, limits, and JSON bodies (starlette and uvicorn, the extra `serve`)."""
+"""HTTP servers of rlrun: addresses, tokens, limits, and JSON bodies (starlette and uvicorn, the `serve` extra)."""

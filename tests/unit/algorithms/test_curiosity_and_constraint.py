@@ -115,7 +115,9 @@ def state_of_curiosity(training: Training) -> Any:
 
 
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
-def test_asynchronous_learning_is_repeatable_and_a_resume_keeps_the_moments(name: str, tmp_path: Path) -> None:
+def test_asynchronous_learning_is_repeatable_and_resuming_restores_the_reward_statistics(
+    name: str, tmp_path: Path
+) -> None:
     with training_in_lanes(name) as one, training_in_lanes(name) as same:
         results = [numbers(one.step()) for _ in range(2)]
         assert [numbers(same.step()) for _ in range(2)] == results

@@ -281,7 +281,7 @@ def test_worlds_and_wrappers_of_rlrun_and_pettingzoo_envs_are_no_risk() -> None:
         ),
     ],
 )
-def test_risks_of_other_worlds_are_named(world: dict[str, Any], said: str) -> None:
+def test_risks_of_worlds_that_are_not_built_in_are_named(world: dict[str, Any], said: str) -> None:
     (demand,) = env_risks(EnvConfig.parse(world), "env")
     assert said in demand
 

@@ -38,7 +38,7 @@ def all_end(obs: Any, actions: Any, next_obs: Any) -> Any:
 
 
 def reward_by_hand(obs: Any, actions: Any, next_obs: Any) -> Any:
-    assert np.abs(actions).max() > 1  # in the env's units, whose bounds are 2
+    assert np.abs(actions).max() > 1  # in the env's scale, from -2 to 2
     return obs[:, 0] + 10 * actions[:, 0] + 100 * next_obs[:, 0]
 
 

@@ -61,7 +61,7 @@ def test_calibration_bounds_values_of_the_actors_actions_below_by_recorded_retur
         assert is_bound or torch.equal(found, plain)
 
 
-def test_targets_over_continuous_actions_have_no_entropy():
+def test_targets_for_continuous_actions_have_no_entropy_term():
     algorithm = CQL(model=ONE_LAYER, conservative_weight=0.0)
     _, outputs, named, target, batch, row = made(algorithm, BOX)
     means, log_stds = np.split(layer(named, "actor", row["next_obs"]), 2, -1)

@@ -186,7 +186,7 @@ def test_rewards_are_the_final_score_minus_a_kl_penalty_at_each_step() -> None:
     assert operator.metrics() == {}
 
 
-def test_the_final_score_of_a_truncated_episode_is_not_bootstrapped_on_top() -> None:
+def test_no_bootstrap_value_is_added_to_the_final_score_of_a_truncated_episode() -> None:
     ends = np.array([[0, 0], [1, 1]], np.bool_)
     batch = SampleBatch(
         obs=np.zeros((3, 2)),

@@ -244,7 +244,7 @@ def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
         if is_in_memory(rows * 6):
             pytest.skip("this file system keeps files in memory")
         columns = mapped_columns(path, forms, rows)
-        os.pread(file.fileno(), 1, rows * 4)  # waits until the reads of the opening are done
+        os.pread(file.fileno(), 1, rows * 4)  # waits for the reads that opening the file triggered
         assert not is_in_memory(rows * 3)
     assert columns["rewards"][rows // 2] == 0
 

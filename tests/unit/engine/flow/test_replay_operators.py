@@ -159,7 +159,7 @@ def learned_with(make_trainee, most_together, **settings):
     return numbers, trainee
 
 
-def test_minibatches_due_together_form_one_item_and_update_the_target_as_one_by_one(make_trainee):
+def test_minibatches_due_together_form_one_item_and_update_the_target_as_if_they_came_singly(make_trainee):
     numbers, together = learned_with(make_trainee, 16)
     assert numbers == [8, 8]  # after 8 and 16 env steps
     numbers, one_by_one = learned_with(make_trainee, 1)

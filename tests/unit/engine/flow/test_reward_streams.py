@@ -110,7 +110,7 @@ def test_advantages_are_a_weighted_sum() -> None:
     assert found.dtype == np.float32
 
 
-def test_a_fragment_gets_advantages_of_all_streams_and_their_weighted_sum() -> None:
+def test_a_fragment_gets_advantages_for_each_stream_and_their_weighted_sum() -> None:
     batch = SampleBatch(
         {**two_episodes("intrinsic", "intrinsic_rewards"), **two_episodes("cost", "tears")},
         rewards=np.arange(5, dtype=np.float32)[:, None],
@@ -139,7 +139,7 @@ def test_cost_targets_of_whole_episodes_are_the_discounted_costs(use_baseline: b
     )
     constraint = ConstraintConfig(column="tears", limit=1.0, gamma=0.25, gae_lambda=0.0)
     found = CompleteEpisodes(GAMMA, use_baseline, RewardStreams(constraint=constraint))(batch)
-    last = 2 + 0.25 * 1e6 if use_baseline else 2.0  # the value of its final observation follows
+    last = 2 + 0.25 * 1e6 if use_baseline else 2.0  # a truncated episode bootstraps from its final observation
     returns = np.array([[1 + 0.25 * last, last]])
     np.testing.assert_array_equal(found["cost_value_targets"], returns.astype(np.float32))
     values = np.array([[10.0, 20.0]]) if use_baseline else 0.0

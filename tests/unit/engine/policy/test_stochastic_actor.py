@@ -32,7 +32,7 @@ NUMBERS, IMAGES = Box(-1, 1, (3,)), Box(0, 255, (36, 36, 1), np.uint8)
 MASKED = Dict({"action_mask": MultiBinary(4), "seen": NUMBERS})
 LISTED = Dict({"actions": Box(-1, 1, (4, 2)), "seen": NUMBERS})
 MIXED = Dict({"kind": Discrete(3), "force": Box(-2, 2, (2,)), "parts": Tuple([MultiBinary(2), Discrete(2, start=1)])})
-NEAR = rounding_error(64 + 512 + 576 + 64 + 256 + 8)  # inputs of all layers, also of convolutions
+NEAR = rounding_error(64 + 512 + 576 + 64 + 256 + 8)  # number of inputs to all layers, including convolutions
 
 KINDS: dict[str, tuple[Space[Any], Space[Any], dict[str, Any]]] = {
     "choices": (NUMBERS, Discrete(4), {}),

@@ -341,7 +341,7 @@ def test_a_fixed_setting_can_be_read_but_not_set_and_is_not_shown(model: type[En
     assert Settings().env_steps == 1000
 
 
-def test_settings_fixed_by_two_base_classes_are_all_fixed() -> None:
+def test_a_subclass_inherits_the_fixed_settings_of_both_base_classes() -> None:
     @fixed("(1 for each entity that exists, else 0), not", clip=None)
     class Unclipped(Settings):
         pass

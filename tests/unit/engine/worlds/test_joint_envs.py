@@ -79,7 +79,7 @@ def test_all_agents_end_as_the_env_does(cut_off: bool) -> None:
     assert (steps[-1].terminateds, steps[-1].truncateds) == (({}, everybody) if cut_off else (everybody, {}))
 
 
-def test_an_env_of_one_agent_is_refused() -> None:
+def test_a_single_agent_env_is_refused() -> None:
     with pytest.raises(EnvironmentUnusable, match="CartPole-v1 is not a multi-agent env"):
         JointEnv("CartPole-v1")
 

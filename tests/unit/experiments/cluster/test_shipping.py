@@ -100,7 +100,7 @@ def test_a_module_is_found_wherever_a_spec_may_name_it(folder: Path) -> None:
     assert set(user_modules([experiment(hooks=["shipped_hooks:Counts"])])) == {"shipped_hooks"}
 
 
-def test_nothing_is_shipped_that_is_installed() -> None:
+def test_installed_modules_are_not_shipped() -> None:
     assert user_modules([experiment(), experiment(env="rlrun.toys:DictCartPole")]) == {}
     assert code_environment([experiment()]) == {}
 

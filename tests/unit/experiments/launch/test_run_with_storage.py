@@ -152,7 +152,7 @@ def test_a_run_takes_a_name_that_is_free_in_its_storage_too(tmp_path: Path) -> N
     assert files(storage / "steady-2") == files(tmp_path / "b/steady-2")
 
 
-def test_a_storage_that_cannot_be_reached_is_refused_before_anything_begins(tmp_path: Path) -> None:
+def test_unreachable_storage_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="storage weird://x/steady"):
         rlrun.run(spec("weird://x"), runs_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -32,7 +32,7 @@ def holder(directory: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_record_comes_back(tmp_path: Path) -> None:
+def test_a_written_record_is_read_back_unchanged(tmp_path: Path) -> None:
     directory = TrialDirectory(tmp_path / "trial")
     assert directory.read_record() is None
     directory.write_record(RECORD)
@@ -59,7 +59,7 @@ def test_the_error_for_an_invalid_record_names_trial_json(tmp_path: Path, text: 
         TrialDirectory(tmp_path).read_record()
 
 
-def test_a_spec_comes_back(tmp_path: Path) -> None:
+def test_a_written_spec_is_read_back_unchanged(tmp_path: Path) -> None:
     directory = TrialDirectory(tmp_path / "trial")
     spec = {"name": "x", "config": {"lr": 1e-5, "schedule": [[0, 1.0], [10, 0.0]]}, "env": {"id": "on"}}
     directory.write_spec(spec)

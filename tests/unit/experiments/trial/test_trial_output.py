@@ -62,7 +62,7 @@ def test_a_resumed_trial_drops_steps_after_its_checkpoint_and_writes_an_identica
     trial = small_trial(stop={"iteration": 6}, output=str(tmp_path / "set"))
     loop = TrialLoop(trial, tmp_path / "t")
     run(loop, until=3)  # after the checkpoint of iteration 2
-    loop.close()  # keeps the running episodes, cut off
+    loop.close()  # saves unfinished episodes as truncated ones
     assert DataSet(tmp_path / "set").num_steps
     with TrialLoop(trial, tmp_path / "t", resume=True) as loop:
         assert loop.training.iteration == 2
@@ -95,7 +95,7 @@ def test_another_trial_cannot_overwrite_a_data_set(tmp_path: Path, small_trial: 
     assert contents(tmp_path / "set") == before
 
 
-def test_a_resume_with_an_incomplete_data_set_names_the_missing_file(
+def test_the_error_for_resuming_with_an_incomplete_data_set_names_the_missing_file(
     tmp_path: Path, small_trial: MakeTrial, wording
 ) -> None:
     trial = small_trial(stop={"iteration": 4}, output=str(tmp_path / "set"))

@@ -116,3 +116,27 @@ def test_a_misspelled_shipped_spec_suggests_the_right_name(tmp_path: Path) -> No
     result = verify(tmp_path, "cartpole/pppo")
     assert result.exit_code == 2
     assert "'cartpole/ppo'" in result.stderr
+
+
+QUICK = ("cartpole/cem", "cartpole/ppo")
+SLOW = (
+    "acrobot/ppo",
+    "cartpole/a2c",
+    "cartpole/ppo_lstm_position_only",
+    "cartpole/pqn",
+    "pendulum/ddpg",
+    "pendulum/ppo",
+    "pendulum/sac",
+    "regression/dqn_cartpole",
+)
+
+
+@pytest.mark.parametrize("spec", [*QUICK, *(pytest.param(spec, marks=pytest.mark.regress) for spec in SLOW)])
+def test_training_a_shipped_spec_reproduces_its_digests(spec: str, tmp_path: Path) -> None:
+    result = verify(tmp_path, spec)
+    assert result.exit_code == 0, result.output
+
+
+def test_every_shipped_file_of_digests_is_verified() -> None:
+    found = [path for path in shipped_configs() if digest_file(path).exists()]
+    assert sorted(f"{path.parent.name}/{path.stem}" for path in found) == sorted([*QUICK, *SLOW])

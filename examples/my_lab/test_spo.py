@@ -27,7 +27,7 @@ class Ratios:
         return torch.zeros_like(self.log_probs)
 
 
-def test_the_objective_peaks_at_ratios_of_1_plus_and_1_minus_eps() -> None:
+def test_the_spo_objective_peaks_at_ratios_of_1_plus_eps_and_1_minus_eps() -> None:
     """The gradient of the policy loss is 0 at the ratios 1 + eps and 1 - eps."""
     ratio = torch.tensor([[1.2], [0.8]], requires_grad=True)
     advantages = torch.tensor([[2.0], [-1.0]])

@@ -35,7 +35,7 @@ def _subclasses(model: type[ConfigModel]) -> Iterator[type[ConfigModel]]:
 MODELS = config_models()
 
 
-def test_the_checked_models_include_ppo_env_and_model_settings() -> None:
+def test_the_checked_config_classes_include_those_of_ppo_env_and_model() -> None:
     assert {"AlgorithmConfig", "EnvConfig", "ModelConfig", "PPOConfig"} <= {model.__name__ for model in MODELS}
 
 
@@ -61,7 +61,7 @@ def _says_the_same(field: FieldInfo, other: FieldInfo) -> bool:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__qualname__)
-def test_no_field_is_declared_again_only_to_change_its_default(model: type[ConfigModel]) -> None:
+def test_no_field_is_redeclared_only_to_change_its_default(model: type[ConfigModel]) -> None:
     bases = [base for base in model.__mro__[1:] if issubclass(base, ConfigModel)]
     inherited = {name: field for base in reversed(bases) for name, field in base.model_fields.items()}
     again = [

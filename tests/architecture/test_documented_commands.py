@@ -50,14 +50,14 @@ def option_names(command: click.Command) -> set[str]:
     return {name for parameter in command.params for name in parameter.opts} | {"-h", "--help"}
 
 
-def test_commands_are_found_in_the_pages_and_the_readme() -> None:
+def test_the_checks_find_commands_in_the_pages_and_the_readme() -> None:
     pages = {page for page, _ in documented("rlrun")}
     assert {"README.md", "yaml.md", "checkpoints.md", "extending.md"} <= pages
     assert ["train"] in [words for page, words in documented("make") if page == "README.md"]
 
 
 @pytest.mark.parametrize(("page", "words"), documented("rlrun"), ids=line_id)
-def test_command_exists_with_its_options(page: str, words: list[str]) -> None:
+def test_a_documented_command_exists_and_has_the_documented_options(page: str, words: list[str]) -> None:
     context = click.Context(cli)
     if words[0].startswith("-"):
         assert words[0] in option_names(cli) | {"--version"}
@@ -97,7 +97,7 @@ def test_documented_read_only_commands_succeed(
 
 @pytest.mark.regress
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_commands_of_a_page_run_in_order_without_crashing(page: Path, tmp_path: Path) -> None:
+def test_the_commands_on_a_page_run_in_order_without_crashing(page: Path, tmp_path: Path) -> None:
     """A line may name a file or a run of the reader's own, which is a usage error here; no line may fail otherwise."""
     lines = [words for name, words in documented("rlrun") if name == page.name and not WAITS.search(" ".join(words))]
     scratch(tmp_path)
@@ -114,7 +114,7 @@ def test_spec_files_named_under_configs_and_examples_exist(page: str, words: lis
 
 
 @pytest.mark.parametrize(("page", "words"), documented("make"), ids=line_id)
-def test_make_targets_and_variables_exist(page: str, words: list[str]) -> None:
+def test_documented_make_targets_and_variables_exist(page: str, words: list[str]) -> None:
     makefile = (ROOT / "Makefile").read_text()
     for word in words:
         name, is_variable, _ = word.partition("=")
@@ -122,13 +122,13 @@ def test_make_targets_and_variables_exist(page: str, words: list[str]) -> None:
         assert re.search(pattern, makefile, re.MULTILINE), word
 
 
-def test_tests_that_the_makefile_runs_exist() -> None:
+def test_test_files_named_in_the_makefile_exist() -> None:
     named = set(re.findall(r"\btests/[\w/.]*\w", (ROOT / "Makefile").read_text()))
     assert "tests/integration/test_resumed_runs.py" in named
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_modules_that_pages_run_exist() -> None:
+def test_modules_run_in_the_documentation_exist() -> None:
     pages = [
         *PAGES,
         ROOT / "Makefile",
@@ -160,7 +160,7 @@ def test_every_module_named_in_the_glossary_exists() -> None:
         ("examples/README.md", "examples/*.yaml"),
     ],
 )
-def test_the_readme_of_a_folder_lists_what_is_in_it(page: str, listed: str) -> None:
+def test_a_folders_readme_lists_the_folders_contents(page: str, listed: str) -> None:
     text = (ROOT / page).read_text()
     files = [path for path in ROOT.glob(listed) if path.name not in ("README.md", "results_paired_sb3.py")]
     names = [f"`{path.parent.name}`" if path.name == "run.py" else path.name for path in files]
@@ -168,7 +168,7 @@ def test_the_readme_of_a_folder_lists_what_is_in_it(page: str, listed: str) -> N
     assert [name for name in names if name not in text] == []
 
 
-def test_nine_examples_have_their_number_in_their_first_line() -> None:
+def test_the_nine_examples_state_their_number_in_their_first_line() -> None:
     rows = re.findall(r"^\| (\d) \| `([^`]+)` \|", (ROOT / "examples" / "README.md").read_text(), re.MULTILINE)
     assert [int(number) for number, _ in rows] == [*range(1, 10)]
     heads = {name: (ROOT / "examples" / name).read_text().partition("\n")[0] for _, name in rows}

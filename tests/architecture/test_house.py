@@ -32,7 +32,7 @@ def is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def test_every_module_says_what_it_is_for_and_packages_say_nothing_else(house: House) -> None:
+def test_every_module_has_a_docstring_and_package_files_contain_nothing_else(house: House) -> None:
     bodies = {name: module.tree.body for name, module in house.modules.items()}
     assert [name for name, body in bodies.items() if not body or not is_docstring(body[0])] == []
     assert [name for name in house.packages - OFFERING if len(bodies[name]) > 1] == []
@@ -47,17 +47,17 @@ MOST_LINES_OF_A_TRAINING = 250
 
 
 @pytest.mark.parametrize("name", ["training.Training", "running_training.RunningTraining"])
-def test_classes_that_run_a_training_stay_small(house: House, name: str) -> None:
+def test_the_classes_that_run_training_stay_small(house: House, name: str) -> None:
     assert house.classes[f"rlrun.engine.training.{name}"].lines <= MOST_LINES_OF_A_TRAINING
 
 
 @pytest.mark.parametrize("name", ["ppo", "a2c", "impala.impala", "impala.appo"])
-def test_files_of_algorithms_do_not_mention_curiosity_and_constraints(house: House, name: str) -> None:
+def test_algorithm_files_mention_neither_curiosity_nor_constraints(house: House, name: str) -> None:
     text = house.modules[f"rlrun.algorithms.{name}"].text
     assert re.findall(r"(?i)curio\w*|constraint|constrained|intrinsic|lagrang\w*", text) == []
 
 
-def test_no_modules_import_each_other_not_even_for_types(house: House) -> None:
+def test_imports_are_never_circular_not_even_for_types(house: House) -> None:
     assert house.cycles() == []
 
 
@@ -99,7 +99,7 @@ def test_the_ppo_page_lists_at_most_nine_short_files_that_explain_it() -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_files_that_explain_ppo_answer_each_question(question: str) -> None:
+def test_the_files_that_explain_ppo_answer_every_listed_question(question: str) -> None:
     assert any(QUESTIONS[question] in (ROOT / file).read_text() for file in ppo_files())
 
 
@@ -115,13 +115,13 @@ FAMILIES = {
 """Classes whose subclasses may be longer together with their bases."""
 
 
-def test_a_class_and_its_bases_have_at_most_300_lines(house: House) -> None:
+def test_a_class_together_with_its_bases_has_at_most_300_lines(house: House) -> None:
     classes = house.classes
     alone = {name: each for name, each in classes.items() if not (each.ancestors - {name}) & FAMILIES}
     assert {name for name, each in alone.items() if each.lines_with_bases > MOST_LINES} == set()
 
 
-def test_every_class_has_at_most_300_lines_without_its_bases(house: House) -> None:
+def test_every_class_without_its_bases_has_at_most_300_lines(house: House) -> None:
     assert {name for name, each in house.classes.items() if each.lines > MOST_LINES} == set()
 
 
@@ -148,7 +148,7 @@ BY_NAME = {"algorithms", "bridges", "exact", "toys"}
 """Districts whose parts may be imported from above and from below."""
 
 
-def test_every_import_path_in_the_package_leads_to_an_object(house: House) -> None:
+def test_every_import_path_named_in_the_package_can_be_imported(house: House) -> None:
     paths = {path for module in house.modules.values() for path in module.named}
     assert len(paths) > 200
     dangling = {}
@@ -170,7 +170,7 @@ def layers() -> dict[str, list[set[str]]]:
     }
 
 
-def test_modules_name_only_modules_in_their_own_or_lower_layers(house: House) -> None:
+def test_import_paths_in_a_module_point_only_to_its_own_or_lower_layers(house: House) -> None:
     upwards = set()
     for package, own in layers().items():
         height = {name: number for number, layer in enumerate(own) for name in layer}

@@ -120,12 +120,12 @@ def test_examples_contain_one_raycluster_and_one_rayjob() -> None:
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=by_name)
-def test_manifest_has_only_fields_of_its_resources(manifest: Path) -> None:
+def test_manifests_use_only_fields_that_their_resource_types_define(manifest: Path) -> None:
     for found in yaml.safe_load_all(manifest.read_text()):
         assert unknown(found, KINDS[found["apiVersion"], found["kind"]], found["kind"]) == []
 
 
-def test_field_in_the_wrong_place_is_found() -> None:
+def test_a_misplaced_manifest_field_is_detected() -> None:
     (job,) = resources(FOLDER / "rayjob.yaml", "RayJob")
     job["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["backoffLimit"] = 3
     assert unknown(job["spec"], JOB, "spec") == ["spec.rayClusterSpec.workerGroupSpecs[0].backoffLimit"]
@@ -151,7 +151,9 @@ def test_job_entrypoint_is_valid_and_resumes_on_its_cluster(manifest: Path, tmp_
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=by_name)
-def test_trials_fit_a_worker_pod_and_only_the_head_gets_specs_and_credentials(manifest: Path, tmp_path: Path) -> None:
+def test_a_trial_fits_in_a_worker_pod_and_only_the_head_gets_specs_and_credentials(
+    manifest: Path, tmp_path: Path
+) -> None:
     (cluster,) = clusters(manifest)
     head = cluster["headGroupSpec"]["template"]["spec"]
     (container,) = head["containers"]

@@ -28,21 +28,21 @@ def inside(folder: Path) -> set[str]:
     return packages | {path.stem for path in folder.glob("*.py")} - {"__init__"}
 
 
-def test_imports_go_downwards_and_nothing_imports_the_algorithms() -> None:
+def test_imports_go_only_to_lower_layers_and_nothing_imports_the_algorithms() -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_list_of_the_package_fits_on_a_screen() -> None:
+def test_a_listing_of_the_package_fits_on_one_screen() -> None:
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert len(folders) <= 10
     assert len([*PACKAGE.glob("*.py")]) <= 8
 
 
 @pytest.mark.parametrize("contract", [name for name, own in contracts().items() if own["type"] == "layers"])
-def test_everything_has_a_layer(contract: str) -> None:
+def test_every_module_and_folder_is_assigned_to_a_layer(contract: str) -> None:
     own = contracts()[contract]
     (container,) = own["containers"]
     named = {name.strip() for layer in own["layers"] for name in layer.split("|")}
@@ -50,7 +50,7 @@ def test_everything_has_a_layer(contract: str) -> None:
     assert own["exhaustive"] is True
 
 
-def test_only_the_commands_import_the_districts_that_are_loaded_by_name() -> None:
+def test_only_cli_may_import_the_districts_that_are_loaded_by_name() -> None:
     contract = contracts()["plugins"]
     assert {name.removeprefix("rlrun.") for name in contract["forbidden_modules"]} == BY_NAME
     assert {name.removeprefix("rlrun.") for name in contract["source_modules"]} == {

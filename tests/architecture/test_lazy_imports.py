@@ -60,7 +60,7 @@ def after_helps() -> Packages:
 
 
 @pytest.mark.parametrize("words", HELPS, ids=" ".join)
-def test_help_imports_click_and_nothing_heavy(words: list[str], after_helps: Packages) -> None:
+def test_help_imports_no_heavy_packages(words: list[str], after_helps: Packages) -> None:
     assert after_helps[" ".join(words)] & {*HEAVY, "numpy", "gymnasium", "pydantic", "yaml", "rich"} == set()
 
 
@@ -95,13 +95,11 @@ def after_looks_at_runs(tmp_path_factory: pytest.TempPathFactory) -> Packages:
 
 
 @pytest.mark.parametrize("words", LOOKS_AT_RUNS, ids=" ".join)
-def test_read_only_commands_on_runs_import_neither_torch_nor_ray(
-    words: list[str], after_looks_at_runs: Packages
-) -> None:
+def test_commands_that_read_runs_import_neither_torch_nor_ray(words: list[str], after_looks_at_runs: Packages) -> None:
     assert after_looks_at_runs[" ".join(words)] & HEAVY == set()
 
 
-def test_a_rollout_worker_without_external_env_imports_no_server() -> None:
+def test_a_rollout_worker_without_an_external_env_does_not_import_the_server() -> None:
     code = "import sys, rlrun.engine.rollout.rollout_worker; print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not {"asyncio", "ssl", "rlrun.engine.external.server", "torch", "ray"} & set(done.stdout.splitlines())

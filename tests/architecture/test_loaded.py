@@ -11,7 +11,7 @@ BOUNDS = {"ppo": (217, 15_650), "dqn": (237, 17_150), "sac": (241, 17_450), "qmi
 
 
 @pytest.mark.parametrize("name", TRAININGS)
-def test_a_training_loads_at_most_the_allowed_modules_and_lines(name: str) -> None:
+def test_training_loads_no_more_modules_and_lines_than_allowed(name: str) -> None:
     loaded = loaded_by(*TRAININGS)[name]
     modules, lines = BOUNDS[name]
     assert len(loaded) <= modules

@@ -33,7 +33,7 @@ def experiments_of(path: Path) -> list[Experiment]:
 
 
 @pytest.mark.parametrize("path", SPECS, ids=relative)
-def test_experiments_are_the_same_after_a_round_trip(path: Path) -> None:
+def test_experiments_survive_a_json_round_trip_unchanged(path: Path) -> None:
     experiments = experiments_of(path)
     data = json.loads(json.dumps({experiment.name: experiment.to_data() for experiment in experiments}))
     again = parse_experiments(data)
@@ -42,7 +42,7 @@ def test_experiments_are_the_same_after_a_round_trip(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SPECS, ids=relative)
-def test_trials_are_the_same_after_a_round_trip(path: Path) -> None:
+def test_trials_survive_a_json_round_trip_unchanged(path: Path) -> None:
     trials = [trial for experiment in experiments_of(path) for trial in experiment.trials()]
     assert [TrialSpec.from_data(json.loads(json.dumps(trial.to_data()))) for trial in trials] == trials
 
@@ -58,7 +58,7 @@ def test_config_file_is_named_after_its_algorithm_and_starts_with_a_comment(path
     assert path.read_text().startswith("# ")
 
 
-def test_shipped_configs_are_the_same_in_the_checkout_and_an_installed_package() -> None:
+def test_the_checkout_and_an_installed_package_list_the_same_shipped_configs() -> None:
     assert shipped_configs() == CONFIGS
     installed = sorted((ROOT / "rlrun" / "configs").glob("*/*.yaml"))
     assert [path.resolve() for path in installed] == CONFIGS

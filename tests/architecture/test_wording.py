@@ -9,11 +9,11 @@ from tests.wording import Recordings
 MOST_SENTENCES = 300
 
 
-def test_every_recorded_message_has_its_test(recordings: Recordings):
+def test_every_recorded_message_is_compared_in_some_test(recordings: Recordings):
     assert recordings.orphans() == [], "no test compares these messages any more: run `make wording`"
 
 
-def test_few_asserts_hold_a_sentence():
+def test_few_assertions_contain_a_literal_sentence():
     sentences = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {text}"
         for path in sorted((ROOT / "tests").rglob("*.py"))

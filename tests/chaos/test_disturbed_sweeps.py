@@ -80,7 +80,7 @@ def undisturbed(
 @pytest.mark.chaos
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_killed_and_interrupted_sweep_matches_an_undisturbed_one(
+def test_a_repeatedly_killed_and_interrupted_sweep_matches_an_undisturbed_one(
     seed: int, undisturbed: tuple[Path, RunDirectory, float], tmp_path: Path
 ) -> None:
     spec, calm, seconds = undisturbed

@@ -114,7 +114,7 @@ MISTAKES: tuple[Mistake, ...] = (
 
 @pytest.mark.chaos
 @pytest.mark.timeout(3600)
-def test_a_spec_with_random_mistakes_loads_or_is_rejected_with_file_and_line(tmp_path: Path) -> None:
+def test_a_spec_with_random_mistakes_either_loads_or_is_rejected_with_file_and_line(tmp_path: Path) -> None:
     texts = [path.read_text() for path in shipped_configs()]
     file = tmp_path / "mistaken.yaml"
     refused = 0

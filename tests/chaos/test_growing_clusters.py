@@ -91,7 +91,7 @@ def told(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("scenario", ["grow", "grow_and_die"])
-def test_a_sweep_on_a_cluster_that_grows_from_nothing_ends_as_on_one_machine(
+def test_a_sweep_on_a_cluster_growing_from_zero_nodes_ends_as_it_does_on_one_machine(
     scenario: str, calm_sweep: RunDirectory, tmp_path: Path
 ) -> None:
     write_spec(tmp_path, SWEEP)
@@ -107,7 +107,7 @@ def test_a_sweep_on_a_cluster_that_grows_from_nothing_ends_as_on_one_machine(
 
 
 @pytest.mark.parametrize("entry", [PAIR, POPULATION], ids=["pair", "population"])
-def test_trials_on_a_draining_node_save_first_and_continue_on_another_node(
+def test_trials_on_a_draining_node_save_a_checkpoint_and_continue_on_another_node(
     entry: dict[str, object], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     undisturbed = calm(tmp_path_factory.mktemp("calm"), entry)
@@ -122,7 +122,7 @@ def test_trials_on_a_draining_node_save_first_and_continue_on_another_node(
     assert lineage(run) == lineage(undisturbed), told(tmp_path)
 
 
-def test_waiting_for_nodes_ends_at_the_limit_and_reports_why_none_came(tmp_path: Path) -> None:
+def test_waiting_for_nodes_ends_at_the_time_limit_and_reports_why_none_joined(tmp_path: Path) -> None:
     write_spec(tmp_path, SWEEP)
     command = ["train", "-f", "lab.yaml", "--address", "auto", "--runs-dir", "runs", "--wait-for-nodes", "40"]
     assert play("lack", tmp_path, command) == ExitCode.USAGE_OR_SPEC, told(tmp_path)
@@ -133,7 +133,7 @@ def test_waiting_for_nodes_ends_at_the_limit_and_reports_why_none_came(tmp_path:
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_joining_an_unusable_cluster_fails_within_a_minute_and_says_what_answered(tmp_path: Path) -> None:
+def test_joining_an_unusable_cluster_fails_within_a_minute_and_says_what_responded(tmp_path: Path) -> None:
     write_spec(tmp_path, PAIR)
     command = ["train", "-f", "lab.yaml", "--address", "auto", "--runs-dir", "runs"]
     assert play("refuse", tmp_path, command) == 0, told(tmp_path)
@@ -153,7 +153,7 @@ def test_joining_an_unusable_cluster_fails_within_a_minute_and_says_what_answere
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_a_run_interrupted_while_waiting_for_nodes_ends_as_resumable(tmp_path: Path) -> None:
+def test_a_run_interrupted_while_waiting_for_nodes_can_be_resumed(tmp_path: Path) -> None:
     write_spec(tmp_path, PAIR)
     command = ["train", "-f", "lab.yaml", "--address", "auto", "--runs-dir", "runs", "--wait-for-nodes", "600"]
     assert play("interrupt", tmp_path, command) == ExitCode.INTERRUPTED, told(tmp_path)

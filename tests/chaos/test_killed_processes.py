@@ -12,7 +12,7 @@ import pytest
 KILLS = int(os.environ.get("CHAOS_KILLS", "12"))
 
 
-def test_the_plan_kills_each_kind_of_process_once_in_a_checkpoint_write_and_once_in_recovery() -> None:
+def test_the_kill_plan_hits_each_kind_of_process_once_in_a_checkpoint_write_and_once_in_recovery() -> None:
     kills = [kill for attempt in kill_lab.plan(100, seed=0) for kill in attempt.kills]
     drawn = Counter((kill.kind, kill.moment) for kill in kills)
     assert {kind for kind, _ in drawn} == {kind for kinds in kill_lab.KINDS.values() for kind in kinds}
@@ -23,7 +23,7 @@ def test_the_plan_kills_each_kind_of_process_once_in_a_checkpoint_write_and_once
 
 @pytest.mark.chaos
 @pytest.mark.timeout(7200)
-def test_runs_whose_processes_are_killed_end_with_the_rows_of_undisturbed_runs(tmp_path: Path) -> None:
+def test_runs_whose_processes_are_killed_end_with_the_same_rows_as_undisturbed_runs(tmp_path: Path) -> None:
     table = tmp_path / "table"
     wrong = kill_lab.main(["--kills", str(KILLS), "--folder", str(tmp_path / "runs"), "--table", str(table)])
     assert wrong == 0, table.read_text()

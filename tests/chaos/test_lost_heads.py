@@ -198,7 +198,7 @@ def copied_rows(storage: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_run_that_loses_its_head_nodes_continues_from_storage_with_equal_rows(
+def test_a_run_that_loses_its_head_nodes_continues_from_storage_and_matches_an_undisturbed_one(
     seed: int, calm: RunDirectory, storage: str, tmp_path: Path
 ) -> None:
     chance = random.Random(f"heads {seed}")

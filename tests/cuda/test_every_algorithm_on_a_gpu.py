@@ -57,7 +57,7 @@ def first_learning(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ON_A_GPU)
-def test_gpu_updates_match_the_cpu_and_captured_ones_equal_eager_ones_bit_for_bit(name: str) -> None:
+def test_gpu_updates_match_cpu_updates_and_captured_ones_equal_eager_ones_bit_for_bit(name: str) -> None:
     cpu, _ = trained(name, 0, compiles=False)
     eager, _ = trained(name, 1, compiles=False)
     captured, remarks = trained(name, 1, compiles="auto")

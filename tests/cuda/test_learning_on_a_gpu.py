@@ -65,7 +65,7 @@ def test_staged_batches_arrive_unchanged_with_several_copies_in_flight() -> None
         assert found["valid"].device.type == "cuda"
 
 
-def test_the_learner_is_on_the_gpu() -> None:
+def test_the_learners_parameters_are_on_the_gpu() -> None:
     with seeded_training("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
         training.step()
         learner = training.running.trainees[0].learner
@@ -106,7 +106,7 @@ def test_bfloat16_agrees_with_float32_within_10_percent() -> None:
 
 
 @pytest.mark.parametrize("num_learners", [1, 2])
-def test_learners_in_separate_processes_match_the_one_in_the_trials_process(num_learners: int) -> None:
+def test_learners_in_separate_processes_match_a_learner_in_the_trials_process(num_learners: int) -> None:
     """One learner has the whole GPU and NCCL; two share it and use gloo."""
     rows = []
     for place in ({}, {"num_learners": num_learners}):
@@ -130,7 +130,7 @@ def test_a_resumed_training_continues_with_the_same_results(
         assert all_numbers(training.step() for _ in range(2)) == all_numbers(expected)
 
 
-def test_a_policy_that_learned_on_the_gpu_acts_on_the_cpu(tmp_path: Path) -> None:
+def test_a_policy_trained_on_the_gpu_can_act_on_the_cpu(tmp_path: Path) -> None:
     with seeded_training("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
         training.step()
         saved, expected = training.save(tmp_path / "saved"), training.evaluate(5, seed=1).returns
@@ -139,7 +139,7 @@ def test_a_policy_that_learned_on_the_gpu_acts_on_the_cpu(tmp_path: Path) -> Non
         assert training.evaluate(5, seed=1).returns == expected
 
 
-def test_an_asynchronous_learner_learns_on_the_gpu_from_workers_of_ray() -> None:
+def test_an_asynchronous_learner_learns_on_the_gpu_from_ray_workers() -> None:
     small = {key: value for key, value in SMALL.items() if key != "min_env_steps_per_iteration"}
     config = {**small, "num_workers": 2, "train_batch_size": 256, "rollout_fragment_length": 32}
     with seeded_training("impala", **config, num_gpus=1, min_env_steps_per_iteration=2000) as training:
@@ -147,7 +147,7 @@ def test_an_asynchronous_learner_learns_on_the_gpu_from_workers_of_ray() -> None
     assert all(np.isfinite(row["learner/value_loss"]) for row in rows)
 
 
-def test_memory_of_the_gpu_does_not_grow() -> None:
+def test_gpu_memory_use_does_not_grow_during_training() -> None:
     with seeded_training("ppo", **EPOCHS, num_gpus=1, compile="auto") as training:
         for _ in range(5):
             training.step()

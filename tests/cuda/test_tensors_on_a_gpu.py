@@ -66,7 +66,7 @@ def test_graph_captured_steps_equal_eager_steps_bit_for_bit(env: str, settings: 
     assert np.array_equal(weights[0], weights[1])
 
 
-def test_a_shape_whose_capture_runs_out_of_memory_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_a_shape_whose_graph_capture_runs_out_of_memory_run_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
     class TooLarge(cuda_graphs.CapturedFunction):
         def __init__(self, function: Any, arguments: Any, num_kept: int) -> None:
             def allocating(*tensors: Any) -> Any:
@@ -86,7 +86,7 @@ def test_a_shape_whose_capture_runs_out_of_memory_runs_eagerly(monkeypatch: pyte
     assert sum("free memory" in message for message in told) == 2  # one for steps of the policy, one for updates
 
 
-def test_memory_is_released_with_the_oldest_graph() -> None:
+def test_discarding_the_oldest_graph_releases_its_memory() -> None:
     x, graphs = torch.ones(2**20, device="cuda"), cuda_graphs.Graphs(pytest.fail)
 
     def run(number: int) -> None:

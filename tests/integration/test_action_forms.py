@@ -118,14 +118,14 @@ def test_algorithms_train_with_autoregressive_and_feature_described_actions(
     assert np.isfinite([each.returns for each in evaluated]).all()
 
 
-def test_ppo_finds_the_right_action_at_any_position_in_the_list() -> None:
+def test_ppo_learns_the_right_action_whatever_its_position_in_the_action_list() -> None:
     with Training(WARES, PPO(**PPO_LEARNS, model=EMBEDDED), seed=1) as learning:
         while learning.step()["env_steps"] < 1_500:
             pass
         assert learning.evaluate(20).mean > 8.5  # a random allowed action is right in a third of the steps
 
 
-def test_changing_pairs_that_must_match_are_learned_only_autoregressively() -> None:
+def test_changing_pairs_of_matching_actions_are_learned_only_autoregressively() -> None:
     config = {**PPO_LEARNS, "gamma": 0.9, "entropy_coeff": 0.1}
     found = {}
     for autoregressive in (False, True):

@@ -74,7 +74,7 @@ def probability_of_right(checkpoint: Path) -> float:
     return float(np.exp(log_softmax(outputs))[0, 1])
 
 
-def test_both_kinds_match_the_analytic_returns_and_the_chosen_kind_sets_the_score(runs: Path) -> None:
+def test_greedy_and_sampled_returns_are_analytic_and_the_chosen_action_kind_sets_the_score(runs: Path) -> None:
     for actions, other, sign in (("greedy", "sampled", 1.0), ("sampled", "greedy", -1.0)):
         before, row = rows_of(runs / actions)
         own, compared = "evaluation/", f"evaluation/{other}/"
@@ -93,7 +93,9 @@ def test_both_kinds_match_the_analytic_returns_and_the_chosen_kind_sets_the_scor
         assert (trial.judged_by, trial.best_score) == (f"{own}episode_return_mean", row[f"{own}episode_return_mean"])
 
 
-def test_run_summaries_evaluations_and_reports_say_when_both_kinds_differ(tmp_path: Path, runs: Path) -> None:
+def test_summaries_evaluations_and_reports_say_when_greedy_and_sampled_returns_differ(
+    tmp_path: Path, runs: Path
+) -> None:
     row = rows_of(runs / "greedy")[-1]
     sampled = f"{row['evaluation/sampled/episode_return_mean']:.4g}"
     line = (
@@ -114,7 +116,7 @@ def test_run_summaries_evaluations_and_reports_say_when_both_kinds_differ(tmp_pa
     assert found[0]["name"] == "greedy loops"  # greedy actions walk back and forth between cells that look alike
 
 
-def test_nothing_is_reported_if_the_intervals_of_both_kinds_overlap(tmp_path: Path) -> None:
+def test_nothing_is_reported_if_the_intervals_of_greedy_and_sampled_returns_overlap(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(json.dumps({"lots": {**entry("greedy"), "env": "tests.aliased_corridor:Lottery"}}))
     assert "actions return" not in rlrun("train", "-f", spec, "--runs-dir", tmp_path, "-q").stdout
@@ -123,7 +125,7 @@ def test_nothing_is_reported_if_the_intervals_of_both_kinds_overlap(tmp_path: Pa
     assert "greedy and sampled actions differ" not in [one["name"] for one in data["findings"]]
 
 
-def test_the_other_kind_replays_a_quarter_of_the_episodes_but_at_least_five() -> None:
+def test_a_quarter_of_the_episodes_but_at_least_five_are_replayed_with_the_other_action_kind() -> None:
     with Training("tests.aliased_corridor:Lottery", PPO(**SMALL)) as training:
         for episodes, played in ((40, 10), (22, 6), (8, 5), (3, 5)):
             returns = training.evaluate(episodes, seed=3).returns
@@ -133,7 +135,7 @@ def test_the_other_kind_replays_a_quarter_of_the_episodes_but_at_least_five() ->
             assert other.returns[:episodes] == returns[:played]
 
 
-def test_evaluations_with_both_kinds_are_resumed_exactly(tmp_path: Path) -> None:
+def test_evaluations_with_greedy_and_sampled_actions_resume_exactly(tmp_path: Path) -> None:
     whole = run({"whole": entry("greedy", 4, episodes=12)}, runs_dir=tmp_path, executor="local")
     run({"parts": entry("greedy", 2, episodes=12)}, runs_dir=tmp_path, executor="local")
     (parts,) = resume(tmp_path / "parts", extend={"iteration": 4}, executor="local")
@@ -190,7 +192,7 @@ def test_a_checkpoint_with_an_unknown_kind_of_actions_is_refused(runs: Path, wor
         (PPO(**SMALL), {"external": {"spaces": CLIENTS}}, False),
     ],
 )
-def test_policies_that_sample_discrete_actions_with_learned_probabilities_are_compared(
+def test_only_policies_with_learned_discrete_probabilities_compare_greedy_and_sampled_returns(
     algorithm: Any, env: Any, compared: bool
 ) -> None:
     with Training(env, algorithm) as training:
@@ -199,7 +201,7 @@ def test_policies_that_sample_discrete_actions_with_learned_probabilities_are_co
         assert training.acting.other_kind("sampled") == ("greedy" if compared else None)
 
 
-def test_a_metric_of_the_other_kind_cannot_be_a_stop_target() -> None:
+def test_a_metric_of_the_action_kind_not_chosen_cannot_be_a_stop_target() -> None:
     spec = {**entry("greedy"), "stop": {"evaluation/sampled/episode_return_mean": 9}}
     said = (
         "'evaluation/sampled/episode_return_mean' cannot be a target: set evaluation.actions: sampled, and "

@@ -38,7 +38,9 @@ LEARNS = {
 
 
 @pytest.mark.parametrize(("algorithm", "config"), LEARNS.values(), ids=LEARNS)
-def test_algorithms_find_the_shortest_path_in_4000_steps_without_forbidden_actions(algorithm: Any, config: Any) -> None:
+def test_algorithms_find_the_shortest_path_in_4000_steps_while_avoiding_forbidden_actions(
+    algorithm: Any, config: Any
+) -> None:
     with Training(GRID, algorithm(**config), seed=1) as learning:
         while learning.step()["env_steps"] < 4_000:
             pass
@@ -162,7 +164,7 @@ class Locks(gymnasium.Env):
         return {"action_mask": self.mask, "elapsed": elapsed, "copy": {"of_the_mask": self.mask}}
 
 
-def test_ppo_learns_with_masks_for_several_action_parts_and_other_observations() -> None:
+def test_ppo_learns_with_a_mask_per_action_part_and_several_observations() -> None:
     with Training(f"{__name__}:Locks", PPO(**PPO_LEARNS), seed=1) as learning:
         while learning.step()["env_steps"] < 3_500:
             pass

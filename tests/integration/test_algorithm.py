@@ -62,7 +62,7 @@ def test_equal_seeds_give_equal_results_and_different_seeds_differ():
     assert runs[0] != runs[2]
 
 
-def test_evaluation_uses_the_saved_filter(tmp_path):
+def test_evaluation_uses_the_observation_filter_of_the_checkpoint(tmp_path):
     config = {**SMALL, "normalize_observations": True}
     with Training("CartPole-v1", PPO(**config), seed=4) as training:
         train(training, 3)
@@ -79,7 +79,7 @@ def test_evaluation_uses_the_saved_filter(tmp_path):
     assert len(after.returns) == 5
 
 
-def test_acting_on_one_observation_gives_one_action():
+def test_acting_on_a_single_observation_returns_a_single_action():
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         observation = np.array([0.1, 0.0, -0.1, 0.0], np.float32)
         actions = {int(training.act(observation)) for _ in range(20)}
@@ -97,7 +97,7 @@ def test_metrics_are_none_before_the_first_episode_ends():
     assert result["sgd_steps"] == 4
 
 
-def test_another_env_s_weights_are_refused(tmp_path, wording):
+def test_weights_trained_in_an_incompatible_env_are_refused(tmp_path, wording):
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         training.save(tmp_path / "checkpoint")
     with (
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_names_code_is_refused_unless_trusted(tmp_path):
         Training.restore(tmp_path / "evil")
 
 
-def test_a_checkpoint_whose_env_is_an_importing_function_is_refused(tmp_path):
+def test_a_checkpoint_whose_env_is_a_function_that_imports_modules_is_refused(tmp_path):
     env = {"id": "rlrun.engine.envs.env_ids:find_spec", "kwargs": {"env_id": "this:Id-v0"}}
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         content = training.content(
@@ -134,7 +134,7 @@ def test_a_checkpoint_whose_env_is_an_importing_function_is_refused(tmp_path):
     assert "this" not in sys.modules
 
 
-def test_loading_a_truncated_checkpoint_names_the_damaged_file(tmp_path):
+def test_the_error_for_a_truncated_checkpoint_names_the_damaged_file(tmp_path):
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         training.save(tmp_path / "checkpoint")
     weights = tmp_path / "checkpoint" / "policies" / "default.safetensors"
@@ -165,7 +165,7 @@ def test_resuming_a_compiled_run_without_a_compiler_is_refused_unless_eager(tmp_
         demanding.step()
 
 
-def test_values_reach_the_infinite_horizon_return_if_episodes_only_truncate():
+def test_values_approach_the_infinite_horizon_return_if_episodes_are_only_truncated():
     """A reward of 1 forever: V = 1 / (1 - gamma), which can only be learned by bootstrapping from truncated ends."""
     world = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 10}}
     config = {
@@ -189,7 +189,7 @@ def test_values_reach_the_infinite_horizon_return_if_episodes_only_truncate():
     assert not rollout.batches["default"]["terminateds"].any()
 
 
-def test_evaluation_in_an_env_that_does_not_fit_is_explained():
+def test_evaluation_in_an_incompatible_env_fails_with_an_explanation():
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         assert len(training.evaluate(2, env=EnvConfig(id="CartPole-v0")).returns) == 2
         with pytest.raises(UsageError, match=r"env Acrobot-v1: the observations are Box.*was trained with Box"):
@@ -211,7 +211,7 @@ def test_acting_uses_the_latest_learned_or_loaded_weights(tmp_path):
         np.testing.assert_array_equal(behavior.outputs(observation[None]), outputs[0])
 
 
-def test_a_closed_training_starts_from_scratch():
+def test_stepping_a_closed_training_starts_it_from_scratch():
     training = Training("CartPole-v1", PPO(**SMALL), seed=1)
     expected = train(training, 2)
     training.close()
@@ -243,7 +243,7 @@ def test_an_intact_checkpoint_with_an_invalid_spec_is_refused_with_the_reason(ch
         Training.restore(tmp_path / "odd")
 
 
-def test_training_works_with_a_stopped_clock_and_reports_no_speed(monkeypatch):
+def test_training_under_a_stopped_clock_works_and_reports_no_speed(monkeypatch):
     now = time.perf_counter()
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     with Training("CartPole-v1", PPO(**SMALL), seed=4) as training:

@@ -34,20 +34,20 @@ def test_the_table_of_algorithms_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_has_the_sections_in_their_order(page: Path) -> None:
+def test_an_algorithm_page_has_the_required_sections_in_order(page: Path) -> None:
     sections = re.findall(r"^## (.*)$", page.read_text(), re.MULTILINE)
     assert [section for section in sections if section in SECTIONS] == SECTIONS
     if page.stem != "random":
         assert sections[1] == "Formula"
 
 
-def test_the_title_of_an_algorithms_page_names_it() -> None:
+def test_the_title_of_an_algorithms_page_names_the_algorithm() -> None:
     titles = {name: page.read_text().partition("\n")[0] for name, page in index().items()}
     assert [name for name, title in titles.items() if f"`{name}`" not in title] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_scores_quoted_on_a_page_match_the_results_page(page: Path) -> None:
+def test_scores_quoted_on_an_algorithm_page_match_the_results_page(page: Path) -> None:
     results: dict[str, list[str]] = {}
     rows = re.compile(r"^\| `(configs/\S+)`.*? \| .*? \| (\S+) \[", re.MULTILINE)
     for spec, figure in rows.findall((DOCS / "results.md").read_text()):
@@ -57,7 +57,7 @@ def test_scores_quoted_on_a_page_match_the_results_page(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_functions_that_a_page_links_to_are_in_their_files(page: Path) -> None:
+def test_functions_that_an_algorithm_page_links_to_exist_in_the_linked_files(page: Path) -> None:
     linked = re.findall(r"\[`(\w+)`\]\((\S+\.py)\)", page.read_text())
     assert linked
     for name, file in linked:
@@ -65,7 +65,7 @@ def test_functions_that_a_page_links_to_are_in_their_files(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_settings_listed_on_a_page_exist_with_the_stated_defaults(page: Path) -> None:
+def test_settings_listed_on_an_algorithm_page_exist_with_the_stated_defaults(page: Path) -> None:
     configs = [algorithm_class(name).Config().to_data() for name, own in index().items() if own == page]
     said = 0
     for name, default in defaults_in_pseudo_code(page.read_text()):

@@ -55,7 +55,7 @@ def fragments_made(workers: WorkerSet) -> list[int]:
     return [state["worker"]["fragment"] for state in workers.state()["workers"]]
 
 
-def test_workers_make_at_most_in_flight_fragments_if_the_driver_pulls_slowly(
+def test_a_worker_makes_at_most_in_flight_fragments_ahead_of_a_slow_driver(
     make_set: MakeSet,
 ) -> None:
     workers = make_set(2)
@@ -87,7 +87,7 @@ def test_a_driver_that_waits_for_fragments_does_not_poll(make_set: MakeSet) -> N
     assert flow.timings()[0].items == polls + 2
 
 
-def test_two_asynchronous_sources_run_side_by_side_at_their_own_speed(make_set: MakeSet, tmp_path: Path) -> None:
+def test_two_asynchronous_sources_run_side_by_side_each_at_its_own_speed(make_set: MakeSet, tmp_path: Path) -> None:
     slow = rollouts(make_set(1, acts={(1, 1): "wait"}))
     fast = rollouts(make_set(2)).for_each(lambda batch: {"row": batch["row"] + 1000})
     both = concurrently(slow, fast)
@@ -101,7 +101,7 @@ def test_two_asynchronous_sources_run_side_by_side_at_their_own_speed(make_set: 
     assert item == (1, 1)
 
 
-def test_waiting_fragments_are_delivered_first_after_a_restore_and_counted_once(make_set: MakeSet) -> None:
+def test_after_a_restore_waiting_fragments_are_delivered_first_and_counted_once(make_set: MakeSet) -> None:
     workers = make_set(2)
     flow = rollouts(workers, in_flight=2)
     taken: list[tuple[int, int]] = []
@@ -126,7 +126,7 @@ def test_waiting_fragments_are_delivered_first_after_a_restore_and_counted_once(
         assert made - state["worker"]["fragment"] <= 2 + pulled_of_it
 
 
-def test_state_contains_the_data_of_fragments_left_on_workers(
+def test_saved_state_contains_the_data_of_fragments_left_on_workers(
     make_set: MakeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy_workers, "LEAVE_ON_WORKER", f"{__name__}:LEAVE_ALL")

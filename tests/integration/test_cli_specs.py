@@ -31,7 +31,7 @@ def names(*words: str) -> list[str]:
     return [run["name"] for run in json.loads(rlrun("runs", "--json", *words).stdout)["runs"]]
 
 
-def test_a_spec_that_comes_with_rlrun_is_found_by_its_name_outside_a_checkout() -> None:
+def test_a_shipped_spec_is_found_by_name_outside_a_checkout() -> None:
     for name in ("cartpole/ppo", "cartpole/ppo.yaml", "configs/cartpole/ppo.yaml"):
         result = rlrun("train", name, "--dry-run", "--json")
         assert result.exit_code == 0, result.stderr
@@ -47,7 +47,7 @@ def test_a_spec_that_comes_with_rlrun_is_found_by_its_name_outside_a_checkout() 
         ("configs/frozen_lak/q_learning.yaml", "frozen_lake/q_learning"),
     ],
 )
-def test_a_misspelled_shipped_spec_suggests_the_closest_name(typed: str, near: str, wording) -> None:
+def test_the_error_for_a_misspelled_shipped_spec_suggests_the_closest_name(typed: str, near: str, wording) -> None:
     result = rlrun("train", typed, "--dry-run")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == wording(typed, near)
@@ -67,7 +67,7 @@ def test_a_local_file_takes_precedence_over_a_shipped_spec_of_the_same_name() ->
     assert [experiment.name for experiment in load_experiments(["cartpole/ppo.yaml"])] == ["mine"]
 
 
-def test_examples_lists_every_shipped_spec_and_finds_text_in_any_column() -> None:
+def test_the_command_examples_lists_every_shipped_spec_and_searches_all_columns() -> None:
     rows = json.loads(rlrun("examples", "--json").stdout)["specs"]
     assert {row["spec"] for row in rows} == {f"{path.parent.name}/{path.stem}" for path in shipped_configs()}
     (row,) = json.loads(rlrun("examples", "cartpole/ppo_dict", "--json").stdout)["specs"]
@@ -78,7 +78,7 @@ def test_examples_lists_every_shipped_spec_and_finds_text_in_any_column() -> Non
     }
 
 
-def test_examples_lists_targets_without_the_evaluation_rules(wording) -> None:
+def test_the_command_examples_lists_targets_without_the_evaluation_rules(wording) -> None:
     (row,) = json.loads(rlrun("examples", "dqn_rainbow", "--json").stdout)["specs"]
     assert row["must reach"] == wording("episode_return_mean", "within_env_steps", "400")
 
@@ -91,19 +91,19 @@ def test_examples_lists_targets_without_the_evaluation_rules(wording) -> None:
         ("wandb", "loggers: [wandb]"),
     ],
 )
-def test_an_unknown_command_suggests_an_alternative(command: str, answer: str) -> None:
+def test_the_error_for_an_unknown_command_suggests_an_alternative(command: str, answer: str) -> None:
     result = rlrun(command)
     assert result.exit_code == 2
     assert answer in result.stderr
 
 
-def test_the_unknown_option_steps_suggests_stop_env_steps(wording) -> None:
+def test_the_error_for_the_unknown_option_steps_suggests_stop_env_steps(wording) -> None:
     result = rlrun("train", "cartpole/ppo", "--steps", "5000")
     assert result.exit_code == 2
     assert wording("--steps", "stop.env_steps") in result.stderr.splitlines()
 
 
-def test_regress_takes_files_with_and_without_an_option(wording) -> None:
+def test_regress_accepts_spec_files_with_and_without_the_option_f(wording) -> None:
     assert wording("my.yaml") in rlrun("regress").stderr.splitlines()
     for words in (["t.yaml"], ["-f", "t.yaml"]):
         result = rlrun("regress", *words)
@@ -111,7 +111,7 @@ def test_regress_takes_files_with_and_without_an_option(wording) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--env", "CartPole-v1"], ["--algorithm", "ppo"]])
-def test_init_names_an_algorithm_and_an_env_as_train_does(words: list[str], wording) -> None:
+def test_init_requires_both_an_algorithm_and_an_env(words: list[str], wording) -> None:
     done = rlrun("init", *words)
     assert done.exit_code == 2
     assert wording("--algorithm and --env") in done.stderr.splitlines()
@@ -170,7 +170,7 @@ def test_init_leaves_a_placeholder_for_an_unknown_expected_return() -> None:
     assert "expect: {episode_return_mean: GOAL}" in Path("frozenlake-v1-ppo.yaml").read_text()
 
 
-def test_init_writes_the_required_settings_and_validate_asks_for_their_values(wording) -> None:
+def test_init_writes_required_settings_as_null_and_validate_asks_for_their_values(wording) -> None:
     assert rlrun("init", "--algorithm", "r2d3", "--env", "CartPole-v1").exit_code == 0
     lines = Path("cartpole-v1-r2d3.yaml").read_text().splitlines()
     line = lines.index("    demonstrations: null") + 1
@@ -182,7 +182,7 @@ def test_init_writes_the_required_settings_and_validate_asks_for_their_values(wo
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_an_experiment_that_cannot_learn_in_its_env_is_named_with_its_file(as_json: bool) -> None:
+def test_the_error_for_an_experiment_that_cannot_learn_in_its_env_names_it_and_its_file(as_json: bool) -> None:
     Path("swing.yaml").write_text("swing: {algorithm: mbmpo, env: FrozenLake-v1, stop: {env_steps: 9}}\n")
     told = rlrun("validate", "--env", "swing.yaml", *["--json"] * as_json)
     why = "learned dynamics need vector observations (a Box with one axis), not Discrete(16)"
@@ -194,7 +194,7 @@ def test_an_experiment_that_cannot_learn_in_its_env_is_named_with_its_file(as_js
         assert told.stderr.strip() == f"swing.yaml: swing: {why}"
 
 
-def test_init_copies_the_shipped_spec_if_there_is_one(wording) -> None:
+def test_init_copies_a_matching_shipped_spec_if_there_is_one(wording) -> None:
     done = rlrun("init", "--algorithm", "ppo", "--env", "CartPole-v1")
     assert (done.exit_code, done.stderr.splitlines()[-1].rpartition(": ")[2]) == (0, wording("rlrun.schema.json"))
     for_editors = "# yaml-language-server: $schema=rlrun.schema.json\n"
@@ -211,7 +211,7 @@ def test_runs_are_sorted_filtered_and_limited() -> None:
     assert names("--status", "error") == ["b"]
 
 
-def test_a_run_is_deleted_after_asking(wording) -> None:
+def test_a_run_is_deleted_only_after_confirmation(wording) -> None:
     write_run("a", "TERMINATED", 1.0)
     kept = rlrun("runs", "--delete", "a", stdin="n\n")
     assert (kept.exit_code, kept.stdout) == (0, "")
@@ -238,7 +238,7 @@ def test_a_deletion_is_reported_as_json() -> None:
         assert json.loads(done.stdout) == {"schema": 1, "name": "a", "directory": "runs/a", "deleted": is_deleted}
 
 
-def test_an_unmatched_status_and_an_unknown_status_give_different_answers(wording) -> None:
+def test_a_status_without_runs_is_reported_and_an_unknown_status_is_refused(wording) -> None:
     for name in ("a", "b"):
         write_run(name, "TERMINATED", 1.0)
     none = rlrun("runs", "--status", "Running")
@@ -248,7 +248,7 @@ def test_an_unmatched_status_and_an_unknown_status_give_different_answers(wordin
     assert wrong.stderr == wording("running")
 
 
-def test_status_names_the_run_or_lists_where_it_looked_for_a_missing_one(tmp_path: Path) -> None:
+def test_status_names_an_existing_run_and_lists_where_it_looked_for_a_missing_one(tmp_path: Path) -> None:
     write_run("second-try", "TERMINATED", 1.0)
     assert rlrun("status", "second-try").stdout.startswith("second-try: ended")
     missing = rlrun("status", "secnd-try")

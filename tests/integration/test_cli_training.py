@@ -54,7 +54,7 @@ def test_train_prints_results_as_json_on_stdout_and_progress_on_stderr(runs_dir:
     assert progress[-1].endswith(">= 3,000]")
 
 
-def test_train_ends_with_a_table_and_the_next_commands(tmp_path: Path, wording) -> None:
+def test_train_ends_by_printing_a_results_table_and_the_next_commands(tmp_path: Path, wording) -> None:
     result = train(tmp_path, "--name", "table", "--seed", 3)
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -122,7 +122,7 @@ def test_evaluate_plays_the_exact_number_of_episodes_and_is_reproducible(runs_di
         ("MountainCar-v0", "the observations are Box("),
     ],
 )
-def test_evaluate_in_an_incompatible_env_prints_a_message(runs_dir: Path, env: str, message: str) -> None:
+def test_evaluate_prints_a_message_if_the_env_is_incompatible(runs_dir: Path, env: str, message: str) -> None:
     result = rlrun("evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--env", env)
     assert result.exit_code == 2, result.stderr
     assert message in result.stderr
@@ -141,7 +141,7 @@ def test_evaluate_uses_the_evaluation_env_of_the_spec(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["lengths"] == [7, 7]
 
 
-def test_record_shows_the_same_episodes_that_evaluate_plays(runs_dir: Path, tmp_path: Path) -> None:
+def test_record_shows_the_same_episodes_as_evaluate_plays(runs_dir: Path, tmp_path: Path) -> None:
     video = tmp_path / "pole.gif"
     words = ["record", "cartpole-ppo", "--runs-dir", runs_dir, "--episodes", 2, "-o", video]
     done = rlrun(*words)
@@ -154,13 +154,13 @@ def test_record_shows_the_same_episodes_that_evaluate_plays(runs_dir: Path, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["pole.gif"]
 
 
-def test_runs_lists_the_run(runs_dir: Path) -> None:
+def test_the_command_runs_lists_a_finished_run(runs_dir: Path) -> None:
     (run,) = json.loads(rlrun("runs", "--runs-dir", runs_dir, "--json").stdout)["runs"]
     assert run["name"] == "cartpole-ppo"
     assert run["trials"][0]["status"] == "TERMINATED"
 
 
-def test_train_from_another_run_starts_with_its_weights(runs_dir: Path) -> None:
+def test_train_with_the_option_from_starts_with_the_weights_of_the_named_run(runs_dir: Path) -> None:
     result = train(runs_dir, "--from", "cartpole-ppo", "--name", "second", "--set", "stop.iteration=1", "--json")
     assert result.exit_code == 0, result.stderr
     (trial,) = json.loads(result.stdout)["trials"]
@@ -175,7 +175,7 @@ def test_resuming_a_finished_run_changes_nothing(runs_dir: Path) -> None:
     assert json.loads(result.stdout) == json.loads((runs_dir / "printed.json").read_text())
 
 
-def test_an_exception_in_an_env_shows_its_traceback_and_exits_with_code_4(tmp_path: Path) -> None:
+def test_training_on_an_env_that_raises_shows_the_traceback_and_exits_with_code_4(tmp_path: Path) -> None:
     (tmp_path / "crumbling.py").write_text(
         "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\n"
         "class Crumbling(CartPoleEnv):\n"
@@ -248,7 +248,7 @@ class Unhurried(CartPoleEnv):
 """
 
 
-def test_ctrl_c_saves_and_prints_the_resume_command_which_works(tmp_path: Path) -> None:
+def test_ctrl_c_saves_the_run_and_prints_a_resume_command_that_works(tmp_path: Path) -> None:
     (tmp_path / "unhurried.py").write_text(UNHURRIED)  # the run must not end before the signal comes
     spec = tmp_path / "unhurried.yaml"
     spec.write_text(SPEC.read_text().replace(" CartPole-v1", " {id: 'unhurried:Unhurried', max_episode_steps: 500}"))
@@ -275,7 +275,9 @@ def test_ctrl_c_saves_and_prints_the_resume_command_which_works(tmp_path: Path) 
     [{}, *(pytest.param(each, marks=pytest.mark.regress) for each in ({"TERM": "dumb"}, {"NO_COLOR": "1"}))],
     ids=str,
 )
-def test_on_a_terminal_the_view_is_live_and_leaves_only_the_results(tmp_path: Path, variables: dict[str, str]) -> None:
+def test_train_redraws_its_progress_on_a_terminal_and_leaves_only_the_results(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
     words = ["train", "-f", SPEC, "--set", "stop.env_steps=1500", "--runs-dir", tmp_path]
     parent, child = pty.openpty()
     environment = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "70", "LINES": "20"} | variables
@@ -292,7 +294,7 @@ def test_on_a_terminal_the_view_is_live_and_leaves_only_the_results(tmp_path: Pa
     assert bool([color for color in colors if re.search(r"\b[39]\d", color)]) == (variables == {})
 
 
-def test_a_reader_that_closes_the_pipe_ends_a_command_quietly() -> None:
+def test_a_command_ends_quietly_if_the_reader_of_its_output_closes_the_pipe() -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run([*COMMAND, "config", "ppo"], stdout=write, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
@@ -300,7 +302,7 @@ def test_a_reader_that_closes_the_pipe_ends_a_command_quietly() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_doctor_reports_no_missing_parts_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_finds_nothing_missing_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Running the compiler takes ten seconds, and the learner's own tests cover it.
     monkeypatch.setattr(
         "rlrun.cli.machine.TRY_COMPILATION", "from rlrun.engine.learner.executors.compilation import loaded, traced"
@@ -312,7 +314,7 @@ def test_doctor_reports_no_missing_parts_on_this_machine(tmp_path: Path, monkeyp
     assert verdicts["torch"] == verdicts["extra mujoco"] == verdicts["disk"] == "ok"
 
 
-def test_doctor_times_a_spec_and_prints_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_tune_times_settings_for_a_spec_and_prints_the_best_as_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlrun.experiments.launch.timings.BUDGET_S", 0.0)
     monkeypatch.setattr("rlrun.experiments.launch.timings.WINDOW_S", 0.0)
     result = rlrun("doctor", "--tune", SPEC)

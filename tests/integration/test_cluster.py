@@ -154,7 +154,7 @@ def test_a_sweep_completes_if_one_of_its_nodes_dies(
 
 @pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
 @pytest.mark.usefixtures("running_ray")
-def test_if_one_node_cannot_load_the_kernels_all_trials_use_numpy_and_say_why_once(
+def test_if_a_node_cannot_load_the_kernels_all_trials_use_numpy_and_say_why_only_once(
     tmp_path: Path, nodes: Nodes
 ) -> None:
     unsafe = tmp_path / "unsafe"

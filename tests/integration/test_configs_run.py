@@ -14,7 +14,7 @@ TWO_ENVS = ["config.num_envs_per_worker=2"]
 
 
 @pytest.mark.parametrize("config", ["half_cheetah/ppo.yaml", "pong/ppo.yaml", "lunar_lander/ppo.yaml"])
-def test_two_iterations_of_a_long_config_run(config, tmp_path):
+def test_a_long_config_runs_for_two_iterations(config, tmp_path):
     rows = 64 if config.startswith("pong") else 512  # rows of pong are images
     short = ["stop.iteration=2", "config.compile=false", "config.num_epochs=1", f"config.train_batch_size={rows}"]
     short += ["config.min_env_steps_per_iteration=0", f"config.minibatch_size={rows // 2}"]
@@ -27,7 +27,7 @@ def test_two_iterations_of_a_long_config_run(config, tmp_path):
 
 
 @pytest.mark.parametrize("config", ["pong/impala.yaml", pytest.param("pong/appo.yaml", marks=pytest.mark.regress)])
-def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config, tmp_path):
+def test_a_long_asynchronous_config_runs_for_two_iterations_in_one_process(config, tmp_path):
     short = ["stop.iteration=2", "config.num_workers=0", "config.num_epochs=1", "config.train_batch_size=40"]
     (trial,) = rlrun.run(
         CONFIGS / config,
@@ -50,7 +50,7 @@ def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config,
         ),
     ],
 )
-def test_two_iterations_of_a_long_config_with_a_replay_run(config, tmp_path):
+def test_a_long_config_with_a_replay_buffer_runs_for_two_iterations(config, tmp_path):
     short = ["stop.iteration=2", "config.compile=false", "config.min_env_steps_per_iteration=200"]
     (trial,) = rlrun.run(
         CONFIGS / config,
@@ -62,7 +62,7 @@ def test_two_iterations_of_a_long_config_with_a_replay_run(config, tmp_path):
     assert trial.checkpoint is not None
 
 
-def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
+def test_dqn_on_stacked_images_runs_for_two_iterations(tmp_path):
     short = ["stop.iteration=2", "config.min_env_steps_per_iteration=200", "config.learning_starts=360"]
     (trial,) = rlrun.run(
         CONFIGS / "pong" / "dqn.yaml",
@@ -76,7 +76,7 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     assert trial.checkpoint is not None
 
 
-def test_two_iterations_of_dreamer_on_images_run_and_save_a_picture(tmp_path):
+def test_dreamer_on_images_runs_for_two_iterations_and_saves_a_picture(tmp_path):
     short = ["stop.iteration=2", "config.min_env_steps_per_iteration=100", "config.learning_starts=150"]
     small = ["config.minibatch_size=2", "config.replay.length=8", "config.training_intensity=0.04"]
     (trial,) = rlrun.run(
@@ -119,7 +119,7 @@ OFF_POLICY = ("learning_starts=40", "model.hiddens=[16]")
         ),
     ],
 )
-def test_two_iterations_in_a_world_of_many_agents_run(config, package, policies, tmp_path):
+def test_a_config_for_a_world_of_many_agents_runs_for_two_iterations(config, package, policies, tmp_path):
     pytest.importorskip(package)
     settings = [f"{path}config.{setting}" for path, own in policies.items() for setting in own]
     short = ["seeds=1", "stop.iteration=2", "config.min_env_steps_per_iteration=64", "config.num_envs_per_worker=4"]
@@ -138,7 +138,7 @@ def test_two_iterations_in_a_world_of_many_agents_run(config, package, policies,
     assert trial.checkpoint is not None
 
 
-def test_two_iterations_of_two_tribes_run(tmp_path):
+def test_the_two_tribes_config_runs_for_two_iterations(tmp_path):
     small = "env.kwargs={num_agents: 8, size: 24, max_steps: 20}"
     settings = [f"policies.{tribe}.config.{setting}" for tribe in ("red", "blue") for setting in ON_POLICY]
     short = ["seeds=1", "stop.iteration=2", "config.min_env_steps_per_iteration=64", *ONE_EPISODE]

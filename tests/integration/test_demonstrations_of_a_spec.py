@@ -12,7 +12,7 @@ import rlrun
 SPEC = Path(__file__).parents[2] / "configs/mountaincar/r2d3.yaml"
 
 
-def test_a_run_and_its_resume_find_the_demonstrations_from_another_directory(
+def test_demonstrations_are_found_when_a_run_starts_or_resumes_in_another_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -73,7 +73,7 @@ def recurrent_ppo_beside_dqn() -> Policies:
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize("clock", ["parallel", pytest.param("per_agent", marks=pytest.mark.regress)])
-def test_workers_resume_bit_for_bit_mid_episode_and_after_a_death_in_a_fragment(clock: str, tmp_path: Path) -> None:
+def test_workers_resume_bit_for_bit_mid_episode_and_after_one_dies_mid_fragment(clock: str, tmp_path: Path) -> None:
     with Training(foraging(clock), recurrent_ppo_beside_dqn(), seed=4) as training:
         training.step()
         training.save(tmp_path / "checkpoint")
@@ -108,7 +108,7 @@ def test_asynchronous_policies_keep_learning_when_a_worker_dies(tmp_path: Path) 
 
 @pytest.mark.chaos
 @pytest.mark.usefixtures("running_ray")
-def test_a_league_on_two_workers_resumes_bit_for_bit_although_one_is_killed(tmp_path: Path) -> None:
+def test_a_league_on_two_workers_resumes_bit_for_bit_even_if_one_worker_is_killed(tmp_path: Path) -> None:
     sampling = WorldSamplingSettings(
         num_workers=2, num_envs_per_worker=3, rollout_fragment_length=13, min_env_steps_per_iteration=100
     )
@@ -138,7 +138,7 @@ def test_a_league_on_two_workers_resumes_bit_for_bit_although_one_is_killed(tmp_
 
 
 @pytest.mark.regress
-def test_ray_fits_the_remote_learners_of_all_policies_and_shuts_down_with_the_last() -> None:
+def test_ray_has_room_for_every_policys_remote_learner_and_shuts_down_after_the_last_ends() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LEARNERS],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -48,7 +48,7 @@ YAML_BLOCKS = [
 ]
 
 
-def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
+def test_the_snippets_on_the_python_page_run_in_sequence(tmp_path: Path) -> None:
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     script = "\n".join(blocks(ROOT / "docs" / "python.md", "python"))
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error::DeprecationWarning:__main__"}
@@ -68,7 +68,7 @@ def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
         pytest.param("multi_agent.md", 1, marks=pytest.mark.regress),
     ],
 )
-def test_standalone_python_snippets_of_other_pages_run(
+def test_a_standalone_python_snippet_on_another_docs_page_runs_by_itself(
     name: str, index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "poles").symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
@@ -100,7 +100,7 @@ def test_python_on_the_extending_and_hooks_pages_is_copied_from_the_examples() -
         "A worker",
     ],
 )
-def test_the_page_about_extending_shows_each_kind_of_plugin_or_links_to_an_example(kind: str) -> None:
+def test_the_extending_page_shows_each_kind_of_plugin_or_links_to_an_example(kind: str) -> None:
     sections = re.split(r"^##+ (.*)\n", EXTENDING.read_text(), flags=re.MULTILINE)
     section = dict(zip(sections[1::2], sections[2::2], strict=True))[kind]
     assert "```python\n" in section or "(../examples/my_lab/" in section
@@ -137,7 +137,7 @@ def test_the_extending_page_lists_the_columns_that_a_loss_receives(core: str | N
             assert shape[: 1 if name == "state" else 2] == rows_of_steps[: 1 if name == "state" else 2]
 
 
-def test_the_spec_of_the_page_about_hooks_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spec_on_the_hooks_page_can_be_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = blocks(OF_HOOKS, "yaml")
     example = ROOT / "examples" / "cartpole_hooks.yaml"
     assert example.read_text().endswith(f"\n{block}")
@@ -152,7 +152,7 @@ def test_the_spec_of_the_page_about_hooks_trains(tmp_path: Path, monkeypatch: py
     assert "time/KeepUpright_s" in row
 
 
-def test_the_snippets_of_the_data_page_lead_from_a_log_to_a_policy(
+def test_the_snippets_on_the_data_page_turn_a_log_into_a_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("expert", "swings", "poles"):
@@ -168,7 +168,7 @@ def test_the_snippets_of_the_data_page_lead_from_a_log_to_a_policy(
 
 
 @pytest.mark.parametrize("block", YAML_BLOCKS)
-def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
+def test_a_yaml_block_on_a_docs_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
     path = tmp_path / "page.yaml"
     path.write_text(block)
     (tmp_path / "poles").mkdir()
@@ -185,7 +185,9 @@ def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "tutorial.md"], ids=lambda page: page.stem)
-def test_the_env_and_the_spec_of_a_page_train(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spec_on_a_page_trains_on_the_env_defined_there(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (env,) = [block for block in blocks(page, "python") if "class Tank" in block]
     spec = next(block for block in blocks(page, "yaml") if "tank:Tank" in block)
     (tmp_path / "tank.py").write_text(env)
@@ -198,11 +200,11 @@ def test_the_env_and_the_spec_of_a_page_train(page: Path, tmp_path: Path, monkey
     assert -10 * 100 <= row["episode_return_mean"] < 0
 
 
-def test_the_readme_fits_a_few_screens() -> None:
+def test_the_readme_fits_on_a_few_screens() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) < 150
 
 
-def test_the_python_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_example_in_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = [text for text in blocks(ROOT / "README.md", "python") if "Training(" in text]
     assert block.count("\n") <= 7
     monkeypatch.chdir(tmp_path)
@@ -218,7 +220,7 @@ def test_the_grid_on_the_search_page_has_the_stated_number_of_trials(tmp_path: P
     assert len(experiment.trials()) == 16
 
 
-def test_the_page_about_search_names_every_search_space_scheduler_and_searcher() -> None:
+def test_the_search_page_names_every_search_space_scheduler_and_searcher() -> None:
     text = OF_SEARCH.read_text()
     assert set(KINDS) <= set(re.findall(r"`(\w+): \[", text))
     assert {*SchedulerConfig.kinds(), *SearcherConfig.kinds()} <= set(re.findall(r"`(\w+)`", text))
@@ -231,7 +233,7 @@ def test_sweeps_on_the_search_page_have_the_stated_number_of_trials(name: str, t
     assert experiment.num_trials == trials
 
 
-def test_asha_rungs_on_the_search_page_are_where_its_comment_says() -> None:
+def test_the_asha_rungs_in_the_search_page_example_match_its_comment() -> None:
     (block,) = [text for text in blocks(OF_SEARCH, "yaml") if text.startswith("cartpole-asha:")]
     assert "rungs at 10,000 and 30,000" in block
     (experiment,) = parse_experiments(parse_document(block).data)
@@ -245,7 +247,7 @@ OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.stem)
-def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
+def test_links_on_a_page_lead_to_existing_files_and_headings(page: Path) -> None:
     for link in re.findall(r"\]\(([^):\s]+)\)", page.read_text()):
         name, _, heading = link.partition("#")
         target = page.parent / name if name else page
@@ -262,7 +264,7 @@ def headings(page: Path) -> list[str]:
     return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
 
 
-def test_the_citation_has_the_current_version_and_issue_forms_are_complete() -> None:
+def test_the_citation_file_has_the_current_version_and_issue_forms_are_complete() -> None:
     citation = parse_document((ROOT / "CITATION.cff").read_text()).data
     assert citation["version"] == version("rlrun")
     assert {"cff-version", "message", "title", "authors"} <= set(citation)

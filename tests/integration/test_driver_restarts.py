@@ -58,7 +58,7 @@ def rows(run: Path) -> list[Any]:
     return [all_numbers(read_results(run / name)) for name in RunDirectory.open(run).table.trials]
 
 
-def test_a_killed_driver_continues_the_runs_of_its_command_although_their_spec_is_gone(tmp_path: Path) -> None:
+def test_a_killed_driver_is_restarted_and_continues_its_runs_even_if_their_spec_is_gone(tmp_path: Path) -> None:
     for stage in ("first", "second"):
         (tmp_path / "runs" / f"pole.{stage}").mkdir(parents=True)  # taken, so the runs get other names than in the spec
     done = train(tmp_path)
@@ -72,7 +72,9 @@ def test_a_killed_driver_continues_the_runs_of_its_command_although_their_spec_i
     assert rows(tmp_path / "runs" / "pole.second-2") == [all_numbers(read_results(calm[1].directory))]
 
 
-def test_after_the_last_restart_the_driver_exit_code_and_resume_command_are_reported(tmp_path: Path, wording) -> None:
+def test_after_the_last_restart_the_drivers_exit_code_and_the_resume_command_are_reported(
+    tmp_path: Path, wording
+) -> None:
     done = train(tmp_path, removes=False)
     assert done.returncode == -9
     assert done.stderr.splitlines()[-1] == wording()

@@ -55,7 +55,7 @@ def test_a_worker_that_dies_does_not_change_the_results(tmp_path: Path, monkeypa
     assert trained(ES, env, 3) == broken  # the death is noted, so no worker dies again
 
 
-def test_a_search_continues_from_another_with_its_own_settings(tmp_path: Path) -> None:
+def test_a_search_continues_from_another_searchs_checkpoint_with_its_own_settings(tmp_path: Path) -> None:
     (search,) = parse_experiments({"search": {**SEARCH, "stop": {"iteration": 3}}})
     with TrialLoop(search.first_trial(), tmp_path / "donor") as donor:
         donor.step()
@@ -73,7 +73,7 @@ def test_a_search_continues_from_another_with_its_own_settings(tmp_path: Path) -
 
 
 @pytest.mark.regress
-def test_a_population_of_searches_copies_the_better_one_and_mutates_settings(tmp_path: Path) -> None:
+def test_in_a_population_of_searches_the_better_one_is_copied_and_settings_are_mutated(tmp_path: Path) -> None:
     generation = 200  # env steps: two candidates, one episode of 100 steps each
     mutations = {"lr": {"loguniform": [1e-3, 1e-1]}, "sigma": {"loguniform": [1e-3, 1e-1]}}
     entry = {

@@ -111,7 +111,9 @@ def test_custom_algorithm_learns_in_custom_env(lab: Path, tmp_path: Path) -> Non
     assert "time/ExponentialWeights_s" in trials[0]["last_result"]
 
 
-def test_custom_code_of_a_checkpoint_outside_the_runs_folder_needs_trust(lab: Path, tmp_path: Path, wording) -> None:
+def test_a_checkpoint_outside_the_runs_folder_needs_trust_to_use_custom_code(
+    lab: Path, tmp_path: Path, wording
+) -> None:
     trained = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
     assert trained.exit_code == 0, trained.stderr
     own = fresh_rlrun("evaluate", "room-awr", "--episodes", "2", "--json", cwd=tmp_path)
@@ -130,8 +132,8 @@ def test_custom_code_of_a_checkpoint_outside_the_runs_folder_needs_trust(lab: Pa
 
 
 @pytest.mark.usefixtures("importable_lab")
-def test_ppo_with_one_term_changed_passes_the_test_of_its_file_and_trains() -> None:
-    import_module("my_lab.test_spo").test_the_objective_peaks_at_ratios_of_1_plus_and_1_minus_eps()
+def test_ppo_with_one_changed_loss_term_passes_its_own_test_file_and_trains() -> None:
+    import_module("my_lab.test_spo").test_the_spo_objective_peaks_at_ratios_of_1_plus_eps_and_1_minus_eps()
     spo = import_module("my_lab.spo")
     with Training("CartPole-v1", spo.SPO(train_batch_size=256), seed=0) as training:
         first = training.step()
@@ -140,7 +142,9 @@ def test_ppo_with_one_term_changed_passes_the_test_of_its_file_and_trains() -> N
 
 
 @pytest.mark.usefixtures("running_ray", "importable_lab")
-def test_evolution_strategies_give_equal_results_with_any_number_of_workers_and_after_a_restore(tmp_path: Path) -> None:
+def test_evolution_strategies_give_the_same_results_with_any_number_of_workers_and_after_a_restore(
+    tmp_path: Path,
+) -> None:
     es = import_module("my_lab.es")
 
     def training_with(num_workers: int) -> Training:
@@ -243,7 +247,7 @@ def test_custom_network_learns_in_custom_env(lab: Path, tmp_path: Path) -> None:
     assert trial["last_result"]["episode_return_mean"] > -120
 
 
-def test_custom_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: Path) -> None:
+def test_custom_encoder_learns_from_one_of_two_cameras(lab: Path, tmp_path: Path) -> None:
     spec = lab / "cameras.yaml"
     spec.write_text(
         "cameras: {algorithm: ppo, env: 'rlrun.toys:TwoCameras', stop: {iteration: 1}, config: "
@@ -258,7 +262,9 @@ def test_custom_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: Pa
     assert "observations front: shape 24x20x3, encoded by my_lab.nets:Camera into 64 features" in shown
 
 
-def test_cloning_a_recorded_driver_reaches_about_the_drivers_return(importable_lab: Path, tmp_path: Path) -> None:
+def test_a_policy_cloned_from_a_recorded_driver_reaches_about_the_drivers_return(
+    importable_lab: Path, tmp_path: Path
+) -> None:
     demonstrate(tmp_path, episodes=20)
     done = rlrun("train", "-f", importable_lab / "mountain_car_cloning.yaml", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
@@ -300,7 +306,7 @@ def test_an_entry_point_lets_specs_use_a_custom_algorithm_by_a_short_name(lab: P
     assert evaluated.returncode == 0, evaluated.stderr  # an installed algorithm needs no --trust
 
 
-def test_an_error_in_a_custom_env_shows_its_traceback_and_episode(lab: Path, tmp_path: Path) -> None:
+def test_an_error_in_a_custom_env_is_shown_with_its_traceback_and_episode(lab: Path, tmp_path: Path) -> None:
     step = "self._quarter += 1\n"
     line = break_line(lab / "my_lab" / "room.py", step, 'raise RuntimeError("the heater is broken")\n')
     done = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
@@ -313,7 +319,7 @@ def test_an_error_in_a_custom_env_shows_its_traceback_and_episode(lab: Path, tmp
     assert "/rlrun/" not in done.stderr  # no frames of rlrun
 
 
-def test_an_error_in_a_custom_loss_shows_its_traceback(lab: Path, tmp_path: Path) -> None:
+def test_an_error_in_a_custom_loss_is_shown_with_its_traceback(lab: Path, tmp_path: Path) -> None:
     text = 'valid = batch["valid"].float()\n'
     line = break_line(lab / "my_lab" / "awr.py", text, 'valid = batch["vlaid"].float()\n')
     done = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
@@ -322,7 +328,7 @@ def test_an_error_in_a_custom_loss_shows_its_traceback(lab: Path, tmp_path: Path
     assert "KeyError: 'vlaid'" in done.stderr
 
 
-def test_a_module_that_cannot_be_imported_shows_the_traceback_of_its_import(lab: Path, tmp_path: Path) -> None:
+def test_the_error_for_a_module_that_cannot_be_imported_shows_its_traceback(lab: Path, tmp_path: Path) -> None:
     line = break_line(lab / "my_lab" / "room.py", "import math\n", "import no_such_package_here\n")
     done = rlrun("validate", lab / "room_awr.yaml", cwd=tmp_path)
     assert done.exit_code == 4
@@ -330,7 +336,7 @@ def test_a_module_that_cannot_be_imported_shows_the_traceback_of_its_import(lab:
     assert "No module named 'no_such_package_here'" in done.stderr
 
 
-def test_a_name_missing_from_the_custom_module_is_a_spec_error(lab: Path, tmp_path: Path, wording) -> None:
+def test_naming_an_object_missing_from_the_custom_module_is_a_spec_error(lab: Path, tmp_path: Path, wording) -> None:
     break_line(lab / "room_awr.yaml", "  algorithm: my_lab.awr:AWR\n", "  algorithm: my_lab.awr:AWRR\n")
     done = rlrun("validate", lab / "room_awr.yaml", cwd=tmp_path)
     assert done.exit_code == 2
@@ -411,7 +417,7 @@ def test_restored_custom_exploration_continues_repetitions_including_those_of_id
 
 
 @pytest.mark.usefixtures("importable_lab")
-def test_members_of_a_generation_begin_near_the_center_which_moves_to_their_weighted_mean() -> None:
+def test_members_of_a_generation_start_near_a_center_that_moves_to_their_weighted_mean() -> None:
     module = import_module("my_lab.ppo_es")
     settings = {"train_batch_size": 64, "minibatch_size": 32, "num_envs_per_worker": 4, "compile": False}
     algorithm = module.PPOES(**settings, lr=0.0, population_size=2, sigma=0.5, min_env_steps_per_iteration=0)

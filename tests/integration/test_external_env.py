@@ -42,7 +42,7 @@ def free_port() -> int:
         return int(held.getsockname()[1])
 
 
-def test_a_killed_clients_episode_is_truncated_and_the_others_steps_are_exact() -> None:
+def test_a_killed_clients_episode_is_truncated_and_other_clients_steps_are_recorded_exactly() -> None:
     with recording(2, 1, client_timeout_s=1.0) as (_, address, record):
         dies, lives = client_process(address, 0), client_process(address, 2)
         assert dies.stdout is not None
@@ -120,7 +120,7 @@ def posted(address: str, body: bytes | dict[str, Any]) -> tuple[int, dict[str, A
     return answer
 
 
-def test_repeated_and_invalid_requests_of_a_client_are_counted_once_next_to_a_slow_client() -> None:
+def test_steps_of_a_client_that_repeats_and_garbles_requests_are_counted_exactly_once() -> None:
     told: list[str] = []
 
     def lie(address: str) -> None:
@@ -200,7 +200,7 @@ def play_one(client: Client) -> list[int]:
 
 
 @pytest.mark.parametrize(("file", "packages"), [("client.py", set()), ("env_client.py", {"numpy"})])
-def test_copyable_client_files_are_python_3_7_and_need_at_most_numpy(file: str, packages: set[str]) -> None:
+def test_copyable_client_files_run_on_python_3_7_and_need_at_most_numpy(file: str, packages: set[str]) -> None:
     tree = ast.parse((FILES / file).read_text(), feature_version=(3, 7))
     names = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
@@ -208,7 +208,7 @@ def test_copyable_client_files_are_python_3_7_and_need_at_most_numpy(file: str, 
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.NamedExpr | ast.Match)]
 
 
-def test_the_client_command_prints_the_files() -> None:
+def test_the_client_command_prints_the_client_files() -> None:
     runner = CliRunner()
     assert runner.invoke(cli, ["client", "--print"]).output == (FILES / "client.py").read_text()
     assert runner.invoke(cli, ["client", "--print", "wrapper"]).output == (FILES / "env_client.py").read_text()
@@ -254,7 +254,7 @@ class Counts:
         return np.full(1, self.step_number, np.float32), float(self.step_number), False, self.step_number == 3, {}
 
 
-def test_the_wrapper_plays_a_gymnasium_env() -> None:
+def test_a_wrapped_gymnasium_env_plays_episodes_as_a_client() -> None:
     returns: list[float] = []
     with recording(1, 9) as (_, address, record):
         client = Client(address)
@@ -277,7 +277,9 @@ def warehouse() -> Any:
     return module
 
 
-def test_the_warehouse_trains_is_evaluated_by_its_clients_and_resumes_without_a_replay(tmp_path: Path, wording) -> None:
+def test_the_warehouse_env_trains_is_evaluated_by_its_clients_and_resumes_without_a_replay(
+    tmp_path: Path, wording
+) -> None:
     port = free_port()
     work = warehouse().work
     clients: list[Client] = []

@@ -58,7 +58,7 @@ def replicas(training: Training) -> list[dict[str, Any]]:
     return delivered
 
 
-def test_a3c_applies_the_gradients_of_all_workers_and_replaces_one_that_is_killed() -> None:
+def test_a3c_applies_gradients_from_all_workers_and_replaces_a_killed_worker() -> None:
     others = set(actor_pids())
     with Training("CartPole-v1", A3C(**ASYNCHRONOUS), seed=1) as training:
         deadline = time.monotonic() + 600
@@ -127,7 +127,7 @@ def test_ddppo_replicas_stay_equal_match_ppo_resume_exactly_and_fail_when_a_work
 
 
 @pytest.mark.chaos
-def test_a_ddppo_worker_that_hangs_ends_the_trial() -> None:
+def test_a_hanging_ddppo_worker_ends_the_trial() -> None:
     world = {"id": "rlrun.toys:Hanging", "kwargs": {"hang_at": 12, "seconds": 600.0, "hang_worker": 2}}
     with (
         Training(

@@ -113,7 +113,9 @@ def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
             yield "tensors", (stem, name), sorts[number % len(sorts)]
 
 
-def test_a_damaged_part_is_refused_or_harmless_but_never_causes_a_traceback(trained: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_part_is_refused_or_harmless_but_never_causes_a_traceback(
+    trained: Path, tmp_path: Path
+) -> None:
     content = read_checkpoint(checkpoint_of(trained))
     codes = []  # exit codes of `resume`, which reads all parts except the spec
     for number, (part, path, value) in enumerate(damages(content)):
@@ -149,7 +151,7 @@ HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
 
 @pytest.mark.parametrize(("part", "path", "value", "said"), HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
-def test_the_error_message_says_what_is_wrong_with_a_part(
+def test_the_error_message_says_what_is_wrong_with_a_damaged_checkpoint_part(
     trained: Path, tmp_path: Path, part: str, path: tuple[Any, ...], value: Any, said: str
 ) -> None:
     content = damaged(read_checkpoint(checkpoint_of(trained)), part, path, value)
@@ -169,7 +171,9 @@ def test_the_error_message_says_what_is_wrong_with_a_part(
     ],
 )
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
-def test_tensors_that_belong_to_nothing_are_refused(trained: Path, tmp_path: Path, stem: str, said: str) -> None:
+def test_tensors_that_no_part_of_the_checkpoint_expects_are_refused(
+    trained: Path, tmp_path: Path, stem: str, said: str
+) -> None:
     content = read_checkpoint(checkpoint_of(trained))
     content.tensors.setdefault(stem, {})["more"] = np.zeros(3, np.float32)
     code, output = read_by("resume", trained, content, tmp_path / "runs")
@@ -197,7 +201,7 @@ def test_a_result_with_an_invalid_or_missing_count_is_refused(
 
 
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
-def test_a_state_that_is_not_a_mapping_is_refused(trained: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_state_that_is_not_a_mapping_is_refused(trained: Path, tmp_path: Path) -> None:
     content = read_checkpoint(checkpoint_of(trained))
     code, output = read_by("evaluate", trained, replace(content, state=[]), tmp_path / "runs")  # type: ignore[arg-type]
     assert code == 5
@@ -248,7 +252,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", list(MISFITS))
-def test_arrays_with_the_wrong_shape_are_refused_when_combined_with_others(name: str) -> None:
+def test_restored_arrays_of_the_wrong_shape_are_refused_when_combined_with_other_arrays(name: str) -> None:
     spec, path, said = MISFITS[name]
     (experiment,) = parse_experiments({name: {"algorithm": name, "stop": {"iteration": 1}, **spec}})
     (trial,) = experiment.trials()
@@ -276,7 +280,7 @@ def test_arrays_with_the_wrong_shape_are_refused_when_combined_with_others(name:
 
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
 @pytest.mark.parametrize("command", ["evaluate", "resume", "from"])
-def test_a_policy_that_is_not_finite_is_refused(trained: Path, tmp_path: Path, command: str) -> None:
+def test_a_policy_with_non_finite_parameters_is_refused(trained: Path, tmp_path: Path, command: str) -> None:
     content = read_checkpoint(checkpoint_of(trained))
     for tensor in content.tensors["policies/default"].values():
         tensor[...] = np.nan

@@ -40,7 +40,7 @@ def iterations(training: Training, number: int) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name not in OF_PROCESSES} for row in rows]
 
 
-def test_a_run_whose_inference_server_is_killed_equals_one_with_acting_workers() -> None:
+def test_a_run_whose_inference_server_is_killed_equals_a_run_without_a_server() -> None:
     settings = {**SMALL, "num_workers": 1}
     with Training("CartPole-v1", PPO(**settings), seed=4) as training:
         expected = iterations(training, 3)
@@ -58,7 +58,7 @@ def test_a_run_whose_inference_server_is_killed_equals_one_with_acting_workers()
 
 
 @pytest.mark.chaos
-def test_a_worker_that_dies_repeats_its_fragment_and_lost_steps_are_counted(tmp_path: Path) -> None:
+def test_a_dead_workers_fragment_is_repeated_and_its_lost_steps_are_counted(tmp_path: Path) -> None:
     env = {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(tmp_path / "died")}}
     runs, lost = [], []
     for _ in range(2):  # it does not die the second time
@@ -71,7 +71,7 @@ def test_a_worker_that_dies_repeats_its_fragment_and_lost_steps_are_counted(tmp_
 
 
 @pytest.mark.chaos
-def test_a_run_with_a_server_is_resumed_bit_for_bit(tmp_path: Path) -> None:
+def test_a_run_with_an_inference_server_resumes_bit_for_bit(tmp_path: Path) -> None:
     with Training("CartPole-v1", PPO(**SMALL, **SERVED), seed=4) as training:
         iterations(training, 2)
         training.save(tmp_path / "checkpoint")
@@ -81,7 +81,7 @@ def test_a_run_with_a_server_is_resumed_bit_for_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.chaos
-def test_a_server_acts_for_all_policies_of_a_world() -> None:
+def test_an_inference_server_acts_for_all_policies_of_a_world() -> None:
     rows = {}
     for label, inference in {"worker": {}, "trial": SERVED}.items():
         own: dict[str, Any] = {"model": {"hiddens": [8]}, "compile": False}
@@ -102,7 +102,7 @@ def test_a_server_acts_for_all_policies_of_a_world() -> None:
 
 
 @pytest.mark.chaos
-def test_rows_of_an_asynchronous_run_hold_the_version_that_chose_their_action() -> None:
+def test_rows_of_an_asynchronous_run_hold_the_weights_version_that_chose_their_action() -> None:
     settings = {**SMALL, **SERVED, "rollout_fragment_length": 64, "min_env_steps_per_iteration": 2_000}
     for name in ("minibatch_size", "num_epochs", "seq_len"):
         del settings[name]

@@ -112,7 +112,7 @@ def test_results_contain_ratings_and_win_rates_of_the_league() -> None:
     assert not any(name.startswith("policies/opponent") for name in second)
 
 
-def test_members_survive_a_restart_bit_for_bit(tmp_path: Path) -> None:
+def test_league_members_are_restored_bit_for_bit(tmp_path: Path) -> None:
     with Training(GAME, self_play(), seed=0) as training:
         for _ in range(3):
             training.step()
@@ -127,7 +127,7 @@ def test_members_survive_a_restart_bit_for_bit(tmp_path: Path) -> None:
     assert found["table"] == saved["table"]
 
 
-def test_a_pool_of_another_network_is_refused(wording) -> None:
+def test_a_league_pool_with_weights_of_a_different_network_is_refused(wording) -> None:
     with Training(GAME, self_play(), seed=0) as training:
         content = training.content(spec_of(training))
         content.state["league"]["state"]["pool"]["members"][0]["weights"]["acting"] = np.zeros(3, np.float32)
@@ -135,7 +135,7 @@ def test_a_pool_of_another_network_is_refused(wording) -> None:
             training.load(content)
 
 
-def test_a_run_without_seats_can_continue_with_a_league_seeded_with_its_weights() -> None:
+def test_a_run_without_seats_can_continue_as_a_league_seeded_with_its_weights() -> None:
     alone = Policies({"main": ppo()}, sampling(), mapping={"*": "main"})
     with Training(GAME, alone, seed=0) as training:
         training.step()
@@ -204,7 +204,7 @@ def against(*checkpoints: str) -> Policies:
     return self_play(checkpoints=shares, self_play_share=0.1, league={"rating_episodes": 4})
 
 
-def test_checkpoint_opponents_play_with_their_saved_weights_and_filters(old_runs: Path) -> None:
+def test_opponents_from_checkpoints_play_with_their_saved_weights_and_filters(old_runs: Path) -> None:
     one, right = str(old_runs / "one"), f"{old_runs / 'two'}:right"
     with Training.restore(old_runs / "one", eager=True) as saved, Training(GAME, against(one, right)) as training:
         league = training.running.league
@@ -229,7 +229,9 @@ def test_checkpoint_opponents_play_with_their_saved_weights_and_filters(old_runs
     assert (one, right) not in played
 
 
-def test_a_resume_is_exact_even_if_the_opponents_checkpoint_is_gone(old_runs: Path, tmp_path: Path, wording) -> None:
+def test_a_run_resumes_exactly_even_if_the_opponents_checkpoint_is_gone(
+    old_runs: Path, tmp_path: Path, wording
+) -> None:
     gone = tmp_path / "gone"
     shutil.copytree(old_runs / "one", gone)
     with Training(GAME, against(str(gone)), seed=4) as training:
@@ -256,7 +258,7 @@ def test_a_checkpoint_with_custom_code_is_refused_as_an_opponent(old_runs: Path,
         training.step()
 
 
-def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs: Path) -> None:
+def test_a_copied_opponent_with_non_finite_weights_is_refused(old_runs: Path) -> None:
     with Training(GAME, against(str(old_runs / "one"))) as training:
         content = training.content(spec_of(training))
     (copied,) = content.state["league"]["state"]["checkpoints"].values()
@@ -269,7 +271,7 @@ def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs:
         restored.load(content)
 
 
-def test_a_checkpoint_opponent_with_the_name_of_a_policy_is_refused(wording) -> None:
+def test_a_checkpoint_opponent_named_like_a_policy_is_refused(wording) -> None:
     with wording.raised(UsageError, "seats.opponent.checkpoints", "./main"):
         against("main")
 
@@ -286,7 +288,7 @@ def test_a_checkpoint_opponent_with_the_name_of_a_policy_is_refused(wording) -> 
         ),
     ],
 )
-def test_an_unusable_opponent_checkpoint_is_reported_with_its_line(
+def test_an_unusable_opponent_checkpoint_is_reported_with_its_line_in_the_spec(
     written: str, told: str, old_runs: Path, tmp_path: Path
 ) -> None:
     spec = tmp_path / "spec.yaml"
@@ -328,7 +330,7 @@ def with_roles(share: float) -> Policies:
     )
 
 
-def test_a_game_with_roles_rates_policies_only_against_the_other_side(wording) -> None:
+def test_in_a_game_with_roles_policies_are_rated_only_against_the_opposing_side(wording) -> None:
     with Training(PENNIES, with_roles(0.5), seed=0) as training:
         for _ in range(2):
             result = training.step()
@@ -375,7 +377,7 @@ def hunt(agent: str, episode: int) -> str:
     return kind if (kind == "hunter") == (episode % 2 == 0) else f"past_{kind}"
 
 
-def test_sides_with_different_spaces_and_team_sizes_play_past_opponents(tmp_path: Path, wording) -> None:
+def test_sides_with_different_spaces_and_team_sizes_play_against_past_opponents(tmp_path: Path, wording) -> None:
     policies = Policies(
         {"hunter": ppo(), "prey": ppo()},
         sampling(),
@@ -429,7 +431,7 @@ def test_playing_policies_against_each_other_requires_a_multi_agent_env(wording)
         training.games.play(RANDOM)
 
 
-def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> None:
+def test_self_play_against_past_selves_learns_to_beat_random_play_at_tic_tac_toe() -> None:
     algorithm = ppo(
         train_batch_size=512,
         minibatch_size=128,

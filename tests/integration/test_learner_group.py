@@ -124,7 +124,7 @@ def test_one_step_of_two_learners_equals_one_step_of_a_single_learner(pair: Lear
     assert pair.take_statistics() == pytest.approx(alone.take_statistics(), abs=rounding_error(40))
 
 
-def test_two_learners_match_one_over_many_minibatches_and_stay_bitwise_equal(pair: LearnerGroup) -> None:
+def test_two_learners_match_a_single_one_over_many_minibatches_and_stay_bitwise_equal(pair: LearnerGroup) -> None:
     alone = made_by()()
     for seed in range(3):
         for learner in (alone, pair):
@@ -161,7 +161,7 @@ def test_two_learners_take_halves_of_each_minibatch_and_return_priorities_in_ord
 
 @pytest.mark.regress
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_restored_off_policy_run_with_two_learners_matches_one_learner(
+def test_a_restored_off_policy_run_with_two_learners_matches_a_run_with_one_learner(
     num_workers: int, running_ray: None, tmp_path: Path
 ) -> None:
     env = {"id": "Pendulum-v1", "max_episode_steps": 25}
@@ -186,7 +186,7 @@ def test_a_restored_off_policy_run_with_two_learners_matches_one_learner(
             assert value is None or value == pytest.approx(other[name], rel=1e-3, abs=1e-3), name
 
 
-def test_two_learners_share_minibatches_of_sequences(running_ray: None) -> None:
+def test_two_learners_split_minibatches_of_sequences(running_ray: None) -> None:
     config = {"model": {"hiddens": [8], "core": "gru", "core_width": 4}, "seq_len": 4}
     rng, steps = np.random.default_rng(0), half_valid_batch(60)
     fragment = steps.map(lambda leaf: leaf.reshape(10, 6, *leaf.shape[2:]))
@@ -203,7 +203,7 @@ def test_two_learners_share_minibatches_of_sequences(running_ray: None) -> None:
         pair.close()
 
 
-def test_two_learners_agree_on_when_a_statistic_ends_the_passes(pair: LearnerGroup) -> None:
+def test_two_learners_agree_on_when_a_statistic_stops_the_update_epochs(pair: LearnerGroup) -> None:
     alone, free = made_by()(), made_by()()
     free.learn(half_valid_batch(60), num_epochs=4, minibatch_size=24, scheduled=scheduled_after(0))
     bound = free.take_statistics()["kl"] / 2
@@ -239,7 +239,7 @@ def test_a_two_learner_checkpoint_resumes_exactly_on_two_learners_and_approximat
     np.testing.assert_array_equal(one.target(), pair.target())
 
 
-def test_two_learners_compute_target_outputs_for_their_own_columns(pair: LearnerGroup) -> None:
+def test_two_learners_each_compute_target_outputs_for_their_own_columns(pair: LearnerGroup) -> None:
     alone = made_by()()
     obs = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32)
     for columns in (3, 1):
@@ -249,7 +249,7 @@ def test_two_learners_compute_target_outputs_for_their_own_columns(pair: Learner
         np.testing.assert_allclose(found, alone.target_outputs(batch), atol=rounding_error(4 + 16))
 
 
-def test_remote_learners_evaluate_a_function_like_a_local_one(pair: LearnerGroup) -> None:
+def test_remote_learners_evaluate_a_function_like_a_local_learner(pair: LearnerGroup) -> None:
     alone = made_by()()
     batch = SampleBatch(half_valid_batch(6), shift=np.arange(6, dtype=np.float32).reshape(6, 1))
     found, expected = (learner.evaluate(shifted_values, batch)["values"] for learner in (pair, alone))
@@ -259,7 +259,7 @@ def test_remote_learners_evaluate_a_function_like_a_local_one(pair: LearnerGroup
         pair.evaluate(lambda outputs, batch: outputs.values, batch)
 
 
-def test_part_of_the_target_network_moves_alone_in_both_learners(pair: LearnerGroup) -> None:
+def test_a_part_of_the_target_network_can_be_updated_alone_in_both_learners(pair: LearnerGroup) -> None:
     pair.load_target(np.zeros_like(pair.flat()))
     pair.update_target(0.5, prefix="value_")
     start, size = pair.policy.parameters.range_under("value_")
@@ -270,7 +270,7 @@ def test_part_of_the_target_network_moves_alone_in_both_learners(pair: LearnerGr
         assert np.count_nonzero(target) == np.count_nonzero(target[start : start + size]) > 0
 
 
-def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None:
+def test_gradients_from_a_worker_update_both_learners(pair: LearnerGroup) -> None:
     alone, worker = made_by()(), made_by()()
     gradients = worker.gradients(half_valid_batch(40), scheduled=scheduled_after(0))
     for learner in (alone, pair):
@@ -282,7 +282,7 @@ def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None
     assert pair.is_finite()
 
 
-def test_one_learner_in_an_actor_equals_a_local_learner_bit_for_bit(running_ray: None, tmp_path: Path) -> None:
+def test_a_learner_in_a_ray_actor_equals_a_local_learner_bit_for_bit(running_ray: None, tmp_path: Path) -> None:
     config = {**PPO_CONFIG, "normalize_observations": True, "recompute_advantages": True, "lr": {"adaptive_kl": 1e-3}}
     with Training("CartPole-v1", PPO(**config), seed=4) as local:
         expected = [numbers(local.step()) for _ in range(4)]
@@ -296,7 +296,7 @@ def test_one_learner_in_an_actor_equals_a_local_learner_bit_for_bit(running_ray:
 
 
 @pytest.mark.regress
-def test_remote_learners_announce_that_they_compile_the_update(running_ray: None) -> None:
+def test_remote_learners_report_that_they_compile_the_update(running_ray: None) -> None:
     announced: list[str] = []
     with Training("CartPole-v1", PPO(**PPO_CONFIG, num_learners=1), announce=announced.append) as training:
         training.update_executor = "compiled"
@@ -305,7 +305,7 @@ def test_remote_learners_announce_that_they_compile_the_update(running_ray: None
 
 
 @pytest.mark.chaos
-def test_a_learner_that_dies_fails_the_trial_with_its_index(running_ray: None) -> None:
+def test_a_trial_whose_learner_dies_fails_with_the_learners_index(running_ray: None) -> None:
     before = set(actor_pids())
     with Training("CartPole-v1", PPO(**PPO_CONFIG, num_learners=2, worker_timeout_s=60), seed=1) as training:
         training.step()
@@ -317,7 +317,7 @@ def test_a_learner_that_dies_fails_the_trial_with_its_index(running_ray: None) -
             training.step()
 
 
-def test_train_with_two_learners_under_tune(tmp_path: Path) -> None:
+def test_train_runs_two_learners_on_ray(tmp_path: Path) -> None:
     spec = tmp_path / "pole.yaml"
     spec.write_text(
         json.dumps(

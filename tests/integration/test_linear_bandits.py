@@ -14,7 +14,7 @@ from tests.rounding import rounding_error
 pytestmark = pytest.mark.usefixtures("running_ray")
 
 
-def test_coefficients_equal_one_regression_over_the_pulls_of_all_workers() -> None:
+def test_coefficients_equal_those_of_a_single_regression_over_all_workers_pulls() -> None:
     env = {"id": "rlrun.toys:LinearBandit", "kwargs": {"problem": 3}}
     seen: list[Any] = []
     with Training(env, LinUCB(num_workers=2, rollout_fragment_length=5), seed=3) as training:

@@ -59,7 +59,9 @@ ALGORITHMS = {
 
 
 @pytest.mark.parametrize(("algorithm", "config"), ALGORITHMS.values(), ids=ALGORITHMS)
-def test_every_policy_gradient_learns_with_nested_actions_and_obeys_masks(algorithm: Any, config: Any) -> None:
+def test_every_policy_gradient_algorithm_trains_with_nested_actions_and_obeys_masks(
+    algorithm: Any, config: Any
+) -> None:
     with Training(CONSOLE, algorithm(**config), seed=1) as learning:
         results = [learning.step() for _ in range(2)]
         evaluated = learning.evaluate(3, actions="sampled")
@@ -69,7 +71,7 @@ def test_every_policy_gradient_learns_with_nested_actions_and_obeys_masks(algori
     assert np.isfinite(evaluated.returns).all()
 
 
-def test_a_run_with_nested_actions_is_resumed_bit_for_bit(tmp_path: Path) -> None:
+def test_a_run_with_nested_actions_resumes_bit_for_bit(tmp_path: Path) -> None:
     def rows(learning: Any) -> list[dict[str, Any]]:
         results = [learning.step()]
         return all_numbers(results)
@@ -83,7 +85,7 @@ def test_a_run_with_nested_actions_is_resumed_bit_for_bit(tmp_path: Path) -> Non
         assert rows(restored) == expected
 
 
-def test_act_returns_a_nested_action_of_the_env_s_space() -> None:
+def test_act_returns_a_nested_action_from_the_envs_action_space() -> None:
     env = MaskedConsole()
     with Training(CONSOLE, PPO(**PPO_LEARNS), seed=1) as learning:
         seen, _ = env.reset(seed=0)
@@ -94,7 +96,7 @@ def test_act_returns_a_nested_action_of_the_env_s_space() -> None:
 
 
 @pytest.mark.parametrize("name", ["dqn", "r2d2", "sac", "td3", "ddpg", "qtopt", "apex"])
-def test_algorithms_that_learn_values_of_actions_refuse_nested_ones(name: str) -> None:
+def test_algorithms_that_learn_action_values_refuse_nested_actions(name: str) -> None:
     algorithm = algorithm_class(name)
     with pytest.raises(UsageError, match=r"this env has Dict\("):
         algorithm(algorithm.Config()).policy(spaces_of(EnvConfig(id=CONSOLE)), 0)
@@ -135,7 +137,7 @@ class Duet(World):
 
 @pytest.mark.parametrize("autoregressive", [False, True])
 @pytest.mark.parametrize("in_turns", [False, True])
-def test_agents_of_worlds_take_nested_actions(in_turns: bool, autoregressive: bool) -> None:
+def test_agents_in_a_multi_agent_world_take_nested_actions(in_turns: bool, autoregressive: bool) -> None:
     world = {"world": f"{__name__}:Duet", "kwargs": {"in_turns": in_turns}}
     model = {"hiddens": [16], "autoregressive": autoregressive}
     with Training(world, PPO(**{**ON_POLICY, "model": model}), seed=1) as learning:

@@ -14,7 +14,7 @@ def outputs(notebook: nbformat.NotebookNode) -> list[tuple[str, list[dict[str, s
     return [(cell.source, [output_data(output) | {"image/png": ""} for output in cell.outputs]) for cell in cells]
 
 
-def test_outputs_stored_in_the_notebooks_match_a_new_run() -> None:
+def test_outputs_stored_in_the_notebooks_match_those_of_a_new_run() -> None:
     files = sorted(FOLDER.glob("*.ipynb"))
     assert len(files) == 4
     for file, run in zip(files, executed(files), strict=True):

@@ -50,7 +50,7 @@ def test_targets_are_the_weighted_means_of_all_soft_n_step_returns(reppo: Any) -
     assert found[valid] == pytest.approx([target(t) for t in np.flatnonzero(valid)], abs=1e-12)
 
 
-def test_bins_hold_the_mass_of_a_normal_distribution_around_a_value(reppo: Any) -> None:
+def test_target_bins_hold_the_mass_of_a_normal_distribution_around_the_value(reppo: Any) -> None:
     config = reppo.REPPOConfig(num_bins=21, v_min=-1.0, v_max=1.0)
     logits = torch.zeros(3, 21, dtype=torch.float64)
     values = torch.tensor([0.0, 0.33, 7.0], dtype=torch.float64)
@@ -65,7 +65,7 @@ def test_bins_hold_the_mass_of_a_normal_distribution_around_a_value(reppo: Any) 
     assert reppo.expected(found.log(), config)[:2].tolist() == pytest.approx([0.0, 0.33], abs=1e-3)
 
 
-def test_an_iteration_moves_all_parameters_and_resumes_exactly(reppo: Any, tmp_path: Path) -> None:
+def test_one_iteration_changes_all_parameters_and_a_resumed_run_continues_exactly(reppo: Any, tmp_path: Path) -> None:
     settings = {"train_batch_size": 64, "rollout_fragment_length": 16, "num_envs_per_worker": 4, "num_epochs": 2}
     own = {"minibatch_size": 32, "min_env_steps_per_iteration": 0, "model": {"hiddens": [8]}, "num_bins": 11}
     training = Training(EnvConfig(id="Pendulum-v1"), reppo.REPPO(**settings, **own), seed=1)
@@ -86,7 +86,7 @@ def test_an_iteration_moves_all_parameters_and_resumes_exactly(reppo: Any, tmp_p
 
 
 @pytest.mark.parametrize(("shift", "is_beyond"), [(0.0, False), (0.5, True)])
-def test_rows_beyond_the_kl_bound_are_only_pulled_back_to_the_old_policy(
+def test_rows_beyond_the_kl_bound_only_pull_the_policy_back_toward_the_old_one(
     reppo: Any, shift: float, is_beyond: bool
 ) -> None:
     algorithm = reppo.REPPO(num_bins=11, kl_target=1e-3, model={"hiddens": [8]})

@@ -96,7 +96,7 @@ def numbers(fragment: int) -> dict[str, Any]:
 
 
 @anywhere
-def test_custom_items_pass_through_operators_unchanged(make_flow: MakeFlow, num_workers: int) -> None:
+def test_items_from_a_custom_worker_pass_through_operators_unchanged(make_flow: MakeFlow, num_workers: int) -> None:
     workers, flow = make_flow(num_workers)
     in_a_round = max(num_workers, 1)
     assert flow.take(2 * in_a_round) == [numbers(0)] * in_a_round + [numbers(1)] * in_a_round

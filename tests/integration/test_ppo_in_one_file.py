@@ -75,7 +75,9 @@ def fragment_of(batch: Any) -> tuple[SampleBatch, tuple[NDArray[Any], NDArray[An
     )
 
 
-def test_twenty_updates_equal_the_updates_of_rlruns_ppo(one_file: Any, short_pole: gymnasium.Env[Any, Any]) -> None:
+def test_twenty_updates_of_the_one_file_ppo_equal_those_of_rlruns_ppo(
+    one_file: Any, short_pole: gymnasium.Env[Any, Any]
+) -> None:
     settings = one_file.Settings(num_epochs=EPOCHS, minibatch_size=MINIBATCH, entropy_coeff=0.01)
     algorithm = PPO(
         lr=settings.lr,

@@ -72,7 +72,7 @@ def told_by(program: str, folder: Path) -> dict[str, list[str]]:
         pytest.param("import ray\n", id="ray imported before", marks=pytest.mark.regress),
     ],
 )
-def test_a_private_ray_listens_on_loopback_alone_and_leaves_neither_its_folder_nor_a_process(
+def test_a_private_ray_listens_only_on_loopback_and_leaves_no_folder_or_process_behind(
     first: str, tmp_path: Path
 ) -> None:
     told = told_by(first + PROGRAM, tmp_path)

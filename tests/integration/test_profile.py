@@ -104,7 +104,7 @@ def test_profile_shows_the_phases_and_transfer_times_of_remote_workers(spec: Pat
 
 
 @pytest.mark.usefixtures("sigint_reaches_children")
-def test_ctrl_c_prints_the_profile_so_far_and_leaves_no_process(
+def test_ctrl_c_prints_the_profile_collected_so_far_and_leaves_no_process_running(
     spec: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     world = tmp_path_factory.mktemp("world")

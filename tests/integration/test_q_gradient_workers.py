@@ -75,7 +75,7 @@ def assert_each_gradient_is_answered(delivered: list[tuple[int, int, int]], vers
             current[worker] = version
 
 
-def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_new_weights() -> None:
+def test_async_dqn_applies_one_gradient_per_fragment_and_answers_each_with_new_weights() -> None:
     with Training(WORLD, AsyncDQN(**SHARED), seed=1) as training:
         delivered = delivered_by(training)
         result = trained(training, delivered)
@@ -88,7 +88,7 @@ def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_
         assert np.array_equal(learner.flat(), learner.target()) == is_copied
 
 
-def test_gorila_workers_learn_from_their_own_replay_buffers_which_checkpoints_keep(tmp_path: Path) -> None:
+def test_gorila_workers_learn_from_their_own_replay_buffers_which_are_saved_in_checkpoints(tmp_path: Path) -> None:
     with Training(WORLD, Gorila(**GORILA), seed=1) as training:
         delivered = delivered_by(training)
         result = trained(training, delivered)

@@ -54,7 +54,7 @@ def killed_below(tmp_path: Path, server: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.chaos
-def test_a_run_whose_gcs_server_is_killed_exits_with_the_cause_and_the_resume_command(tmp_path: Path) -> None:
+def test_a_run_whose_gcs_server_is_killed_exits_and_reports_the_cause_and_the_resume_command(tmp_path: Path) -> None:
     killed = killed_below(tmp_path, "gcs_server")
     assert killed.returncode == 4, killed.stderr
     assert killed.stderr == (
@@ -68,7 +68,7 @@ def test_a_run_whose_gcs_server_is_killed_exits_with_the_cause_and_the_resume_co
 
 
 @pytest.mark.chaos
-def test_a_run_whose_raylet_is_killed_fails_with_the_cause_and_can_be_resumed(tmp_path: Path) -> None:
+def test_a_run_whose_raylet_is_killed_fails_naming_the_cause_and_can_be_resumed(tmp_path: Path) -> None:
     killed = killed_below(tmp_path, "raylet")
     assert killed.returncode == 4, killed.stderr
     assert killed.stdout == (

@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_all_experiments_of_a_folder_run_although_one_fails(folder: Path, wording) -> None:
+def test_all_experiments_in_a_folder_run_even_if_one_of_them_fails(folder: Path, wording) -> None:
     crash, match, weak = json.loads((folder / "printed.json").read_text())["experiments"]
     assert (crash["passed"], match["passed"], weak["passed"]) == (False, True, True)
     assert [case["outcome"] for case in match["cases"]] == ["reached", "reached"]
@@ -72,7 +72,7 @@ def test_all_experiments_of_a_folder_run_although_one_fails(folder: Path, wordin
     assert not any("Traceback" in line for line in told[-3:])
 
 
-def test_the_xml_has_a_suite_per_experiment_and_a_case_per_seed(folder: Path) -> None:
+def test_the_junit_xml_has_a_suite_per_experiment_and_a_case_per_seed(folder: Path) -> None:
     crash, match, weak = ElementTree.parse(folder / "out/junit.xml").getroot()
     assert [case.attrib["name"] for case in match.findall("testcase")] == ["000-seed=0", "001-seed=1", "verdict"]
     assert [(suite.attrib["name"], suite.attrib["failures"]) for suite in (crash, match, weak)] == [
@@ -81,7 +81,7 @@ def test_the_xml_has_a_suite_per_experiment_and_a_case_per_seed(folder: Path) ->
     assert crash.find("testcase/error") is not None
 
 
-def test_unchanged_code_is_judged_the_same_as_the_baseline(folder: Path) -> None:
+def test_a_rerun_of_unchanged_code_is_judged_the_same_as_its_baseline(folder: Path) -> None:
     stored = ["--baseline", folder / "out/baseline.json"]
     result = regress(folder, "-f", folder / "specs/match.yaml", *stored)
     assert result.exit_code == 0, result.stderr
@@ -90,7 +90,7 @@ def test_unchanged_code_is_judged_the_same_as_the_baseline(folder: Path) -> None
     assert ": +0 [" in line
 
 
-def test_a_policy_that_learns_too_slowly_misses_and_is_worse_than_the_baseline(folder: Path, wording) -> None:
+def test_a_policy_that_learns_too_slowly_misses_its_gate_and_is_worse_than_the_baseline(folder: Path, wording) -> None:
     slower = ["--set", "config.lr=1e-6", "--baseline", folder / "out/baseline.json", "--json"]
     result = regress(folder, "-f", folder / "specs/match.yaml", *slower)
     assert result.exit_code == 3
@@ -111,7 +111,7 @@ def test_a_control_run_misses_a_sound_gate_and_exposes_a_gate_that_is_too_weak(f
     assert result.stderr.splitlines()[-1] == wording()
 
 
-def test_a_spec_may_be_judged_by_the_mean_of_its_last_evaluations(folder: Path) -> None:
+def test_a_run_may_be_judged_by_the_mean_of_its_last_evaluations(folder: Path) -> None:
     sets = ["--set", "expect.last_evaluations=2", "--set", "evaluation.every=1", "--set", "evaluation.episodes=3"]
     for case in cases_of(regress(folder, "-f", folder / "specs/match.yaml", *sets, "--json"))["match"]:
         rows = read_results(Path(case["directory"]))
@@ -123,7 +123,7 @@ def test_a_spec_may_be_judged_by_the_mean_of_its_last_evaluations(folder: Path) 
     assert [case["values"]["episode_return_mean"] for case in cases_of(result)["match"]] == [None, None]
 
 
-def test_training_ends_when_the_seconds_are_used_up(folder: Path) -> None:
+def test_training_ends_when_its_time_budget_is_used_up(folder: Path) -> None:
     result = regress(folder, "-f", folder / "specs/match.yaml", "--set", "expect.within_seconds=0.001", "--json")
     for case in cases_of(result)["match"]:
         assert case["env_steps"] <= 512  # one iteration
@@ -141,7 +141,7 @@ def test_an_interrupt_ends_regress_without_a_verdict(folder: Path, wording) -> N
         suite.regress(experiments, runs_dir=folder / "interrupted", executor="local", watch=interrupt)
 
 
-def test_trials_cut_short_when_ray_ends_count_as_failed_with_that_reason(folder: Path, wording) -> None:
+def test_trials_cut_short_because_ray_ended_count_as_failed_for_that_reason(folder: Path, wording) -> None:
     sets = ["--set", "algorithm=strange_plugins:EndsRay", "--junit", folder / "out/ended.xml"]
     result = regress(folder, "-f", folder / "specs/match.yaml", *sets)
     assert result.exit_code == 4

@@ -25,7 +25,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return build(tmp_path_factory.mktemp("dist"))
 
 
-def test_sdist_and_wheel_hold_the_shipped_specs_the_documentation_the_examples_and_names_of_other_libraries(
+def test_sdist_and_wheel_contain_shipped_specs_documentation_examples_and_names_of_other_libraries(
     release: tuple[Path, Path],
 ) -> None:
     sdist, wheel = release
@@ -63,7 +63,7 @@ def test_link_targets_of_the_shipped_pages_are_in_the_wheel(release: tuple[Path,
     assert [link for link in sorted(linked) if Path("rlrun", link.removeprefix("rlrun/")) not in held] == []
 
 
-def test_a_wheel_and_a_checkout_have_the_same_code(release: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_wheel_contains_the_same_code_as_the_checkout(release: tuple[Path, Path], tmp_path: Path) -> None:
     wheel = zipfile.ZipFile(release[1])
     wheel.extractall(tmp_path, [name for name in wheel.namelist() if name.endswith((".py", ".c"))])
     assert code_files(tmp_path / "rlrun") == code_files(ROOT / "rlrun")

@@ -51,7 +51,7 @@ def iterations(training: Training, number: int) -> list[dict[str, Any]]:
     return all_numbers(results)
 
 
-def test_an_actor_with_dense_nets_imports_no_torch() -> None:
+def test_a_worker_with_dense_networks_does_not_import_torch() -> None:
     env = EnvConfig(id="CartPole-v1")
     policy = plain_policy(ActorCriticPolicy, *spaces_of(env), ModelConfig(hiddens=(8,)), seed=1)
     config = WorkerConfig(
@@ -86,7 +86,7 @@ def test_a_run_with_memory_curiosity_and_a_constraint_resumes_bit_for_bit(tmp_pa
     assert expected[-1]["episode_columns/cost_mean"] > 0
 
 
-def test_workers_receive_a_class_that_has_no_import_name() -> None:
+def test_workers_receive_an_env_class_that_cannot_be_imported_by_name() -> None:
     class Own(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
         def step(self, action: Any) -> Any:
             return np.float32(self.state), 0.0, False, False, {}  # never ends, so every row is a step
@@ -96,7 +96,7 @@ def test_workers_receive_a_class_that_has_no_import_name() -> None:
 
 
 @pytest.mark.chaos
-def test_a_run_is_restored_bit_for_bit_though_workers_are_killed_between_two_rounds(tmp_path: Path) -> None:
+def test_a_restored_run_continues_bit_for_bit_even_if_workers_are_killed_between_rounds(tmp_path: Path) -> None:
     with Training("CartPole-v1", PPO(**SMALL), seed=4) as training:
         iterations(training, 2)
         training.save(tmp_path / "checkpoint")
@@ -113,7 +113,7 @@ def test_a_run_is_restored_bit_for_bit_though_workers_are_killed_between_two_rou
     assert found == expected
 
 
-def test_a_worker_that_dies_in_a_fragment_does_not_change_the_results(tmp_path: Path) -> None:
+def test_a_worker_that_dies_mid_fragment_does_not_change_the_results(tmp_path: Path) -> None:
     note = tmp_path / "died"
     settings = {**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4, "normalize_rewards": True}
     runs = []
@@ -151,7 +151,7 @@ def test_a_run_is_recorded_as_inexact_if_a_lost_workers_episodes_cannot_be_repla
     assert loop.last_result["worker_restarts"] == 1
 
 
-def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
+def test_an_error_in_a_workers_env_is_reported_with_its_traceback_and_location() -> None:
     env = {"id": f"{WORLDS}:Crashing", "kwargs": {"crash_at": 20, "crash_worker": 2}}
     with Training(env, PPO(**SMALL)) as training:
         with pytest.raises(EnvError) as caught:
@@ -163,7 +163,7 @@ def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
     assert "ray" not in message.replace("Array", "").lower()
 
 
-def test_a_worker_whose_env_keeps_hanging_times_out_and_fails_the_training() -> None:
+def test_a_worker_whose_env_hangs_repeatedly_times_out_and_fails_the_training() -> None:
     env = {"id": f"{WORLDS}:Hanging", "kwargs": {"hang_at": 20, "seconds": 600.0, "hang_worker": 1}}
     with (
         Training(

@@ -61,7 +61,7 @@ def trained_until(training: Training, is_over: Any) -> dict[str, Any]:
 
 
 @pytest.mark.chaos
-def test_a_lost_shard_is_replaced_and_a_resumed_run_keeps_the_shards_data(
+def test_a_lost_replay_shard_is_replaced_and_a_resumed_run_keeps_the_shards_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray
@@ -118,14 +118,16 @@ def test_a_lost_shard_is_replaced_and_a_resumed_run_keeps_the_shards_data(
 
 
 @pytest.mark.chaos
-def test_a_shard_that_does_not_answer_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_shard_that_stops_answering_is_replaced_after_the_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(replay_shards, "ReplayShard", partial(HangsOnce, tmp_path / "note"))
     with Training("CartPole-v1", Apex(**CONFIG, worker_timeout_s=8.0), seed=1) as training:
         result = trained_until(training, lambda result: result["replay_shard_restarts"] and result["sgd_steps"] > 60)
     assert result["replay_shard_restarts"] == 1
 
 
-def test_replays_in_the_driver_serve_remote_workers_too() -> None:
+def test_replay_buffers_in_the_driver_also_serve_remote_workers() -> None:
     with Training("CartPole-v1", Apex(**{**CONFIG, "asynchrony": {"replay_shards": 0}}), seed=1) as training:
         result = trained_until(training, lambda result: result["sgd_steps"] > 20)
     assert "replay_shard_restarts" not in result

@@ -65,7 +65,7 @@ def test_resuming_a_compiled_run_without_a_compiler_fails_unless_eager(
 
 
 @pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
-def test_a_resume_on_another_processor_is_exact_only_if_kernels_did_all_products(
+def test_a_resume_on_a_different_processor_is_exact_only_if_kernels_computed_all_products(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = interrupted(tmp_path / "alone")
@@ -77,7 +77,7 @@ def test_a_resume_on_another_processor_is_exact_only_if_kernels_did_all_products
 
 
 @pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
-def test_a_resume_with_kernels_from_another_processor_is_recorded_as_inexact(tmp_path: Path) -> None:
+def test_a_resume_of_a_run_that_used_another_processors_kernels_is_recorded_as_inexact(tmp_path: Path) -> None:
     exact = rlrun.resume(interrupted(tmp_path / "same").path)[0].directory
     other = rlrun.resume(interrupted(tmp_path / "other", kernels="those of another processor").path)[0].directory
     records = [json.loads((directory / "trial.json").read_text()) for directory in (exact, other)]

@@ -84,7 +84,7 @@ def test_name_seed_and_overrides_take_precedence_over_the_spec(tmp_path: Path) -
     assert (trial.directory, trial.last_result["iteration"]) == (tmp_path / "b/000-seed=7", 1)
 
 
-def test_several_experiments_have_a_run_each(tmp_path: Path) -> None:
+def test_each_of_several_experiments_has_its_own_run(tmp_path: Path) -> None:
     trials = rlrun.run([{"a": entry(1), "b": entry(1, seeds=2)}], runs_dir=tmp_path, executor="local")
     assert [str(trial.directory.relative_to(tmp_path)) for trial in trials] == [
         "a/000-seed=0",
@@ -113,7 +113,7 @@ def test_resuming_a_finished_run_only_returns_its_results(tmp_path: Path) -> Non
     assert event.is_over
 
 
-def test_damaged_trial_json_files_are_named_and_their_trials_resume_once_removed(tmp_path: Path) -> None:
+def test_damaged_trial_json_files_are_named_and_once_they_are_removed_their_trials_resume(tmp_path: Path) -> None:
     finished = rlrun.run({"damaged": entry(seeds=3)}, runs_dir=tmp_path, executor="local")
     run = tmp_path / "damaged"
     files = [trial.directory / "trial.json" for trial in finished]
@@ -135,7 +135,7 @@ def test_damaged_trial_json_files_are_named_and_their_trials_resume_once_removed
     assert [len(trial.results()) for trial in RunDirectory.open(run).results()] == [4, 4, 4]
 
 
-def test_an_extended_run_names_the_schedules_that_ended_at_the_original_stop(tmp_path: Path) -> None:
+def test_extending_a_run_reports_the_schedules_that_ended_at_the_original_stop(tmp_path: Path) -> None:
     ending = entry(stop={"env_steps": 128})
     ending["config"] |= {"lr": [[0, 1e-3], ["end", 1e-4]], "entropy_coeff": [[0, 0.01], [64, 0.0]]}
     rlrun.run({"longer": ending}, runs_dir=tmp_path)
@@ -147,7 +147,7 @@ def test_an_extended_run_names_the_schedules_that_ended_at_the_original_stop(tmp
     assert not any("entropy_coeff" in event.text for event in events if isinstance(event, TrialNote))
 
 
-def test_an_exception_in_the_watcher_interrupts_the_run_which_can_be_resumed(tmp_path: Path, wording) -> None:
+def test_an_exception_in_the_watcher_interrupts_the_run_but_it_can_be_resumed(tmp_path: Path, wording) -> None:
     def watch(event: RunEvent) -> None:
         if isinstance(event, TrialEvent) and event.result and event.result["iteration"] == 2:
             raise ArithmeticError("the view is broken")

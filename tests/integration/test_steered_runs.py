@@ -64,7 +64,7 @@ def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_members_of_a_population_run_with_the_settings_in_the_lineage(tmp_path: Path) -> None:
+def test_members_of_a_population_run_with_the_settings_recorded_in_the_lineage(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     first = rlrun.run(population(), runs_dir=tmp_path, watch=events.append)
     assert {trial.status for trial in first} == {"TERMINATED"}
@@ -114,7 +114,9 @@ def test_a_killed_population_resumes_with_the_same_lineage_and_results(tmp_path:
 
 @pytest.mark.chaos
 @pytest.mark.usefixtures("running_ray")
-def test_a_population_can_be_extended_and_a_member_that_died_after_a_copy_resumes_it(tmp_path: Path) -> None:
+def test_a_population_can_be_extended_and_a_member_that_died_after_copying_resumes_from_the_copy(
+    tmp_path: Path,
+) -> None:
     copies: list[str] = []
     killed: list[str] = []
 
@@ -139,7 +141,7 @@ def test_a_population_can_be_extended_and_a_member_that_died_after_a_copy_resume
 
 @pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
-def test_asynchronous_members_choose_whom_to_copy_from_the_scores_known_so_far(tmp_path: Path) -> None:
+def test_asynchronous_members_choose_which_member_to_copy_by_the_scores_known_so_far(tmp_path: Path) -> None:
     """Which copies are made depends on timing, but they always follow from the scores known by then."""
     trials = rlrun.run(population(synchronous=False), runs_dir=tmp_path)
     assert {trial.status for trial in trials} == {"TERMINATED"}
@@ -201,7 +203,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
         ),
     ],
 )
-def test_schedulers_stop_trials_early_without_changing_their_results(
+def test_schedulers_stop_trials_early_without_changing_the_results_up_to_then(
     tmp_path: Path, scheduler: dict[str, Any], num_samples: int, alone: list[TrialResult]
 ) -> None:
     some_rates = {**SIX_RATES, "num_samples": num_samples}
@@ -244,7 +246,7 @@ def test_a_killed_search_resumes_with_the_same_suggestions_and_results(tmp_path:
     assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
 
 
-def test_a_finished_run_can_be_extended_with_later_stops(tmp_path: Path) -> None:
+def test_a_finished_run_can_be_extended_with_later_stop_bounds(tmp_path: Path) -> None:
     short = spec({"iteration": 2, "env_steps": 5000}, seeds=2)
     rlrun.run(short, runs_dir=tmp_path / "short", executor="local")
     extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5}, executor="local")

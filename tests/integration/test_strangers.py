@@ -42,7 +42,7 @@ def spec(folder: Path, *, env: str = "CartPole-v1", algorithm: str = "ppo", more
     return file
 
 
-def test_an_env_that_exits_with_0_fails_the_training_and_json_holds_the_error(tmp_path: Path) -> None:
+def test_an_env_that_exits_with_0_fails_the_training_and_the_json_output_holds_the_error(tmp_path: Path) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Exits"), "--json")
     assert done.exit_code == 4
     assert "env strange_envs:Exits raised an exception in step() (worker 0, env 0, episode 14 with seed" in done.stderr
@@ -52,7 +52,7 @@ def test_an_env_that_exits_with_0_fails_the_training_and_json_holds_the_error(tm
 
 
 @pytest.mark.parametrize("env", ["strange_envs:Exits", "{id: 'strange_envs:FailsToBegin', kwargs: {at: factory}}"])
-def test_a_regression_run_fails_if_its_env_exits_or_cannot_be_made(tmp_path: Path, env: str) -> None:
+def test_a_regression_run_fails_if_its_env_exits_or_cannot_be_created(tmp_path: Path, env: str) -> None:
     file = spec(tmp_path, env=env, more="  expect: {episode_return_mean: 10}\n")
     done = here(tmp_path, "regress", "-f", file, "--junit", tmp_path / "junit.xml")
     assert done.exit_code == 4
@@ -69,7 +69,7 @@ def test_a_plugin_that_exits_with_0_fails_the_training(tmp_path: Path, plugin: s
     assert done.stderr.rstrip().endswith("SystemExit: 0")
 
 
-def test_an_env_crash_shows_its_code_and_later_commands_name_its_episode(
+def test_an_env_crash_is_shown_with_its_source_file_and_later_commands_name_its_episode(
     tmp_path: Path, wording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2))
@@ -108,7 +108,7 @@ def strange_world(misdeed: str) -> tuple[str, str]:
 
 
 @pytest.mark.regress
-def test_a_world_crash_is_reported_with_the_world_and_its_episode(tmp_path: Path) -> None:
+def test_a_crash_of_a_world_is_reported_with_the_world_and_its_episode(tmp_path: Path) -> None:
     env, place = strange_world("crashes")
     done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2))
     assert done.returncode == -signal.SIGSEGV
@@ -195,7 +195,7 @@ def test_a_hanging_step_is_reported_and_fails_the_training_after_worker_timeout_
         ),
     ],
 )
-def test_an_env_that_hangs_when_it_is_made_or_evaluated_fails_the_training(
+def test_an_env_that_hangs_during_its_creation_or_evaluation_fails_the_training(
     tmp_path: Path, env: str, more: str, told: str
 ) -> None:
     file = spec(tmp_path, env=env, more=more)
@@ -205,14 +205,14 @@ def test_an_env_that_hangs_when_it_is_made_or_evaluated_fails_the_training(
     assert "time.sleep(10_000)" in done.stderr
 
 
-def test_an_env_that_hangs_when_closed_only_causes_a_warning(tmp_path: Path) -> None:
+def test_an_env_that_hangs_when_closed_causes_only_a_warning(tmp_path: Path) -> None:
     file = spec(tmp_path, env="strange_envs:HangsWhenClosed")
     with pytest.warns(UserWarning, match=r"closing it \(.*\) took more than 1 s \(worker_timeout_s\)"):
         done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=1")
     assert done.exit_code == 0, done.stderr
 
 
-def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_interrupt_ends_a_hung_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlrun.engine.envs.env_watch.INTERRUPT_S", 1.0)
     file = spec(tmp_path, env="strange_envs:HangsUntilStopped")
     done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=6000")
@@ -271,7 +271,7 @@ def limited(folder: Path, limit: str, *words: object) -> subprocess.CompletedPro
     return subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=800)
 
 
-def test_running_out_of_file_descriptors_names_the_limit_to_raise(tmp_path: Path, wording) -> None:
+def test_the_error_for_running_out_of_file_descriptors_names_the_limit_to_raise(tmp_path: Path, wording) -> None:
     done = limited(tmp_path, "-n 8", "train", "-f", spec(tmp_path))
     assert done.returncode == 7, done.stderr
     assert done.stderr.splitlines()[-1] == wording()
@@ -285,13 +285,13 @@ def test_hitting_a_memory_limit_is_reported_as_out_of_memory(tmp_path: Path) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_a_keyboard_interrupt_raised_by_an_env_ends_like_ctrl_c(tmp_path: Path) -> None:
+def test_a_keyboard_interrupt_raised_by_an_env_ends_the_run_as_ctrl_c_does(tmp_path: Path) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Interrupts"))
     assert done.exit_code == 130, done.stderr
     assert f"SIGINT: stopped; continue with: rlrun resume {tmp_path}/runs/strange" in done.stderr
 
 
-def test_an_unusable_env_exits_with_6_and_leaves_no_run(tmp_path: Path, wording) -> None:
+def test_training_on_an_unusable_env_exits_with_code_6_and_leaves_no_run(tmp_path: Path, wording) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:WithoutActions"))
     assert done.exit_code == 6, done.stderr
     assert wording("strange_envs:WithoutActions", "action_space") in done.stderr.splitlines()
@@ -309,7 +309,7 @@ def test_training_on_an_env_that_fails_before_its_first_step_exits_with_code_4_a
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_a_world_that_fails_in_its_first_reset_leaves_no_run(tmp_path: Path, wording) -> None:
+def test_training_in_a_world_that_fails_in_its_first_reset_leaves_no_run(tmp_path: Path, wording) -> None:
     env = "{world: 'strange_envs:WorldWithoutBeginning'}"
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env))
     assert done.exit_code == 4, done.stderr
@@ -318,7 +318,7 @@ def test_a_world_that_fails_in_its_first_reset_leaves_no_run(tmp_path: Path, wor
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path, wording) -> None:
+def test_an_env_that_fails_to_start_on_a_worker_leaves_no_run(tmp_path: Path, wording) -> None:
     env = "{id: 'strange_envs:FailsToBegin', kwargs: {at: 1}}"
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env), "--set", "config.num_workers=1")
     assert done.exit_code == 4, done.stderr
@@ -336,16 +336,14 @@ def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path, wo
         ),
     ],
 )
-def test_a_run_is_kept_if_its_env_failed_after_steps_were_collected(
-    tmp_path: Path, env: str, more: str, wording
-) -> None:
+def test_a_run_whose_env_fails_after_steps_were_collected_is_kept(tmp_path: Path, env: str, more: str, wording) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, more=more))
     assert done.exit_code == 4, done.stderr
     assert wording("strange_envs:FailsToBegin") in done.stderr.splitlines()
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["strange"]
 
 
-def test_a_bug_exits_with_1_and_asks_for_a_report(tmp_path: Path) -> None:
+def test_a_bug_in_rlrun_exits_with_code_1_and_asks_for_a_report(tmp_path: Path) -> None:
     program = """
 import rlrun.cli.targets
 from rlrun.cli.main import main

@@ -63,7 +63,7 @@ def equal(copy: Path, run: Path) -> bool:
     "continues",
     ["while the new owner runs", pytest.param("after the new owner has ended", marks=pytest.mark.regress)],
 )
-def test_a_suspended_owner_writes_nothing_to_the_copy_after_a_takeover(
+def test_after_a_takeover_the_suspended_old_owner_writes_nothing_to_the_stored_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, continues: str
 ) -> None:
     storage = tmp_path / "storage"

@@ -70,7 +70,7 @@ def uninterrupted(spec: dict[str, Any], runs: Path) -> list[list[dict[str, Any]]
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize(("num_workers", "executor"), [(0, "local"), pytest.param(1, "ray", marks=pytest.mark.chaos)])
-def test_a_run_resumes_exactly_after_its_whole_process_tree_was_killed(
+def test_a_run_resumes_exactly_after_its_whole_process_tree_is_killed(
     tmp_path: Path, num_workers: int, executor: str
 ) -> None:
     killed = run_until(spec(num_workers), tmp_path, executor, 11, "SIGKILL", "tree")
@@ -106,7 +106,7 @@ def test_sigterm_saves_at_the_end_of_the_iteration_and_prints_the_resume_command
 
 
 @pytest.mark.chaos
-def test_sigterm_while_ray_starts_prints_the_resume_command(tmp_path: Path) -> None:
+def test_sigterm_during_the_start_of_ray_prints_the_resume_command(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys, threading, time, rlrun\n"
         "from rlrun.engine.messages.errors import Interrupted\n"

@@ -63,13 +63,13 @@ class Breaks(gymnasium.Env):
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_nodes_report_kernel_support_like_this_machine() -> None:
+def test_cluster_nodes_report_the_same_kernel_support_as_this_machine() -> None:
     reason = why_no_library()
     assert why_no_kernels_on_nodes() == (f"on node {ray.nodes()[0]['NodeManagerHostname']} {reason}" if reason else "")
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_a_sweep_gives_the_same_numbers_twice_and_in_both_executors(tmp_path: Path) -> None:
+def test_a_sweep_gives_the_same_numbers_when_repeated_and_in_the_ray_and_local_executors(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     first = rlrun.run(SWEEP, runs_dir=tmp_path, watch=events.append)
     local, again = (rlrun.run(SWEEP, runs_dir=tmp_path, executor="local") for _ in range(2))
@@ -104,7 +104,7 @@ def test_a_sweep_gives_the_same_numbers_twice_and_in_both_executors(tmp_path: Pa
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize(("executor", "deaths"), [("local", 0), ("ray", 1)])
-def test_a_failed_trial_shows_the_users_traceback_and_other_trials_continue(
+def test_a_failed_trial_shows_the_users_traceback_and_the_remaining_trials_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any, deaths: int
 ) -> None:
     (tmp_path / "small_world.py").write_text(BREAKS)
@@ -129,7 +129,7 @@ def test_a_failed_trial_shows_the_users_traceback_and_other_trials_continue(
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.chaos)])
-def test_a_trial_that_fails_starts_again_as_often_as_the_spec_allows(
+def test_a_failing_trial_is_restarted_as_often_as_the_spec_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any
 ) -> None:
     (tmp_path / f"flaky_world_{executor}.py").write_text(BREAKS)
@@ -155,7 +155,7 @@ def test_a_trial_that_fails_starts_again_as_often_as_the_spec_allows(
     assert sum(isinstance(event, TrialNote) and "of 1)" in event.text for event in events) == 1
 
 
-def test_failed_trials_are_run_again_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_trials_are_rerun_only_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mended_world.py").write_text(BREAKS)
     monkeypatch.syspath_prepend(tmp_path)
     mended = tmp_path / "mended"
@@ -173,7 +173,9 @@ def test_failed_trials_are_run_again_only_when_asked_for(tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_a_trial_too_large_for_the_cluster_is_refused_now_or_after_the_wait(tmp_path: Path, wording) -> None:
+def test_a_trial_too_large_for_the_cluster_is_refused_at_once_or_after_waiting_for_nodes(
+    tmp_path: Path, wording
+) -> None:
     import ray
 
     spec = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}, "config": {"num_workers": 99}}

@@ -57,7 +57,7 @@ def test_retraining_the_first_seed_reproduces_its_digests(written: Path) -> None
     assert (found["is_equal"], found["first_differing_row"], found["causes"]) == (True, None, [])
 
 
-def test_the_first_differing_row_is_reported_with_likely_causes(written: Path, tmp_path: Path) -> None:
+def test_the_first_row_that_differs_is_reported_with_likely_causes(written: Path, tmp_path: Path) -> None:
     digests = json.loads(written.with_name("match.digest.json").read_text())
     rows = [digests["rows"][0], "0" * 16, digests["rows"][2]]
     made_with = {**digests["made_with"], "updates": "NumPy", "NumPy": "0.1"}
@@ -70,13 +70,13 @@ def test_the_first_differing_row_is_reported_with_likely_causes(written: Path, t
     assert other.startswith("also: NumPy: ")
 
 
-def test_different_final_weights_are_reported(written: Path, tmp_path: Path) -> None:
+def test_final_weights_that_differ_from_the_digest_are_reported(written: Path, tmp_path: Path) -> None:
     result = verify(tmp_path, changed(written, tmp_path, weights="0" * 16))
     assert result.exit_code == 1
     assert "final weights differ" in result.stdout
 
 
-def test_a_spec_without_digests_says_how_to_write_them(tmp_path: Path) -> None:
+def test_verifying_a_spec_without_digests_says_how_to_write_them(tmp_path: Path) -> None:
     (tmp_path / "match.yaml").write_text(SPEC)
     result = verify(tmp_path, tmp_path / "match.yaml")
     assert result.exit_code == 2
@@ -84,7 +84,9 @@ def test_a_spec_without_digests_says_how_to_write_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"format": 99}', '{"format": 1, "seed": -1}'])
-def test_a_file_without_valid_digests_is_named(written: Path, tmp_path: Path, content: str) -> None:
+def test_the_error_for_a_digest_file_without_valid_digests_names_the_file(
+    written: Path, tmp_path: Path, content: str
+) -> None:
     spec = changed(written, tmp_path)
     spec.with_name("match.digest.json").write_text(content)
     result = verify(tmp_path, spec)
@@ -92,7 +94,7 @@ def test_a_file_without_valid_digests_is_named(written: Path, tmp_path: Path, co
     assert str(spec.with_name("match.digest.json")) in result.stderr
 
 
-def test_a_sweep_and_two_experiments_are_refused(written: Path, tmp_path: Path) -> None:
+def test_verifying_a_sweep_or_several_experiments_is_refused(written: Path, tmp_path: Path) -> None:
     spec = changed(written, tmp_path)
     spec.write_text(SPEC.replace("num_epochs: 1", "num_epochs: {grid_search: [1, 2]}"))
     sweep = verify(tmp_path, spec)
@@ -112,7 +114,7 @@ def test_published_digests_match_the_settings_of_the_shipped_specs() -> None:
         assert read_digests(digest_file(spec)).made_with["spec"] == settings_digest(experiment), spec
 
 
-def test_a_misspelled_shipped_spec_suggests_the_right_name(tmp_path: Path) -> None:
+def test_the_error_for_a_misspelled_shipped_spec_suggests_the_right_name(tmp_path: Path) -> None:
     result = verify(tmp_path, "cartpole/pppo")
     assert result.exit_code == 2
     assert "'cartpole/ppo'" in result.stderr

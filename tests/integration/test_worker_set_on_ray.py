@@ -77,7 +77,7 @@ def make_set(tmp_path: Path) -> Iterator[MakeSet]:
         workers.close()
 
 
-def test_synchronous_rollouts_arrive_in_rounds_in_worker_order_and_are_counted(make_set: MakeSet) -> None:
+def test_synchronous_rollouts_arrive_in_rounds_ordered_by_worker_and_are_counted(make_set: MakeSet) -> None:
     workers = make_set(2, seconds={1: 0.3})
     flow = policy_workers(workers).rollouts()
     assert rows_of_workers(flow, 4) == [[1, 0, -1, 0], [2, 0, -1, 0], [1, 1, -1, 0], [2, 1, -1, 0]]
@@ -90,7 +90,7 @@ def test_synchronous_rollouts_arrive_in_rounds_in_worker_order_and_are_counted(m
     assert workers.counts.take_filter_deltas("default") == {}
 
 
-def test_a_broadcast_arrives_before_the_next_round_and_can_target_one_worker(
+def test_broadcast_weights_arrive_before_the_next_round_and_may_target_a_single_worker(
     make_set: MakeSet,
 ) -> None:
     workers = make_set(2)
@@ -127,7 +127,7 @@ def test_a_worker_lost_mid_fragment_is_replaced_and_its_request_is_repeated(make
     assert workers.counts.env_steps == 60
 
 
-def test_a_worker_killed_from_outside_does_not_end_the_run(make_set: MakeSet, tmp_path: Path) -> None:
+def test_killing_a_worker_process_does_not_end_the_run(make_set: MakeSet, tmp_path: Path) -> None:
     workers = make_set(2, acts={(1, 1): "hang"})
     flow = policy_workers(workers).rollouts()
     workers.started.order(Orders(weights(3)))
@@ -173,7 +173,9 @@ def test_an_rlrun_error_in_a_worker_arrives_unchanged_and_is_not_retried(make_se
     ("how", "last_line"),
     [("value-error", "ValueError: no such lever"), ("exit", "SystemExit: the simulator went home")],
 )
-def test_any_other_error_arrives_with_its_own_traceback(make_set: MakeSet, how: str, last_line: str) -> None:
+def test_an_error_from_outside_rlrun_in_a_worker_arrives_with_its_own_traceback(
+    make_set: MakeSet, how: str, last_line: str
+) -> None:
     workers = make_set(1, acts={(1, 0): how})
     with pytest.raises(TrainingFailed) as caught:
         policy_workers(workers).rollouts().take(1)
@@ -185,12 +187,12 @@ def test_any_other_error_arrives_with_its_own_traceback(make_set: MakeSet, how: 
     assert workers.worker_restarts == 0
 
 
-def test_the_error_of_an_env_that_cannot_be_made_arrives_unchanged(make_set: MakeSet) -> None:
+def test_the_error_of_an_env_that_a_worker_cannot_create_arrives_unchanged(make_set: MakeSet) -> None:
     with pytest.raises(EnvironmentUnusable, match=r"^Lab-v3 needs a laser: pip install 'rlrun\[laser\]'$"):
         policy_workers(make_set(1, kind="unusable")).rollouts().take(1)
 
 
-def test_weights_that_a_worker_refuses_are_reported_with_its_next_fragment(make_set: MakeSet) -> None:
+def test_an_error_from_weights_that_a_worker_refuses_is_raised_with_its_next_fragment(make_set: MakeSet) -> None:
     workers = make_set(1)
     flow = policy_workers(workers).rollouts()
     workers.started.order(Orders(weights(666)))
@@ -198,7 +200,7 @@ def test_weights_that_a_worker_refuses_are_reported_with_its_next_fragment(make_
         flow.take(1)
 
 
-def test_asynchronous_rollouts_do_not_wait_for_the_slowest(make_set: MakeSet, tmp_path: Path) -> None:
+def test_asynchronous_rollouts_do_not_wait_for_the_slowest_worker(make_set: MakeSet, tmp_path: Path) -> None:
     workers = make_set(2, acts={(1, 0): "wait"})
     flow = policy_workers(workers).rollouts(mode="async", in_flight=2)
     assert [row[:2] for row in rows_of_workers(flow, 12)] == [[2, fragment] for fragment in range(12)]
@@ -207,7 +209,7 @@ def test_asynchronous_rollouts_do_not_wait_for_the_slowest(make_set: MakeSet, tm
         pass
 
 
-def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_those_in_flight(make_set: MakeSet) -> None:
+def test_weights_sent_to_a_worker_take_effect_after_its_fragments_in_flight(make_set: MakeSet) -> None:
     workers = make_set(2)
     version = 0
 
@@ -240,7 +242,7 @@ def test_a_lost_asynchronous_worker_continues_with_the_next_undelivered_fragment
     assert workers.worker_restarts == 1
 
 
-def test_operators_run_on_workers_and_their_state_restores_for_the_same_worker_count(make_set: MakeSet) -> None:
+def test_operators_run_on_workers_and_their_state_is_restored_for_the_same_worker_count(make_set: MakeSet) -> None:
     def pids_and_items(flow: Flow[Any], number: int) -> list[list[int]]:
         return [batch["row"].tolist() for batch in flow.take(number)]
 
@@ -258,7 +260,7 @@ def test_operators_run_on_workers_and_their_state_restores_for_the_same_worker_c
     assert [items for _, items in pids_and_items(flow, 2)] == [3, 3]
 
 
-def test_a_set_continues_from_the_state_of_another(make_set: MakeSet) -> None:
+def test_a_worker_set_continues_from_the_saved_state_of_another_set(make_set: MakeSet) -> None:
     workers, again = make_set(2, acts={(1, 1): "die"}), make_set(2)
     flow = policy_workers(workers).rollouts()
     flow.take(5)
@@ -280,12 +282,12 @@ def test_a_set_continues_from_the_state_of_another(make_set: MakeSet) -> None:
     assert again.counts.take_filter_deltas("default")["returns"].count == 8.0
 
 
-def test_an_actor_has_one_thread_and_imports_only_what_its_object_needs(make_set: MakeSet) -> None:
+def test_a_worker_actor_has_one_thread_and_imports_only_what_its_object_needs(make_set: MakeSet) -> None:
     workers = make_set(1, kind="ModulesWorker")
     assert policy_workers(workers).rollouts().take(1)[0]["row"].tolist() == ["1", "1", "1"]
 
 
-def test_closing_lets_the_workers_close_their_envs_and_ends_their_processes(make_set: MakeSet, tmp_path: Path) -> None:
+def test_closing_a_worker_set_closes_the_envs_and_ends_the_worker_processes(make_set: MakeSet, tmp_path: Path) -> None:
     workers = make_set(2)
     pids = [int(batch["row"][4]) for batch in policy_workers(workers).rollouts().take(2)]
     workers.close()
@@ -293,7 +295,7 @@ def test_closing_lets_the_workers_close_their_envs_and_ends_their_processes(make
     wait_until(lambda: not any(is_alive(pid) for pid in pids))
 
 
-def test_workers_run_in_the_placement_group_of_the_trial_that_makes_them(make_set: MakeSet, tmp_path: Path) -> None:
+def test_workers_run_in_the_placement_group_of_the_trial_that_creates_them(make_set: MakeSet, tmp_path: Path) -> None:
     from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 

@@ -93,7 +93,7 @@ def test_a_policys_metric_can_stop_a_trial_and_choose_its_best_checkpoint(tmp_pa
     assert kept == [f"iteration_{number:06}" for number in sorted({1 + scores.index(max(scores)), len(rows)})]
 
 
-def test_policies_missing_from_a_checkpoint_start_fresh_and_the_others_continue(killed: Path, wording) -> None:
+def test_policies_missing_from_a_checkpoint_start_fresh_while_saved_policies_continue(killed: Path, wording) -> None:
     replaced = trial_of(policies={"a": PPO, "b": PPO})
     with TrialLoop(replaced, killed, resume=True) as loop:
         assert loop.resumption is not None
@@ -154,7 +154,7 @@ def test_resuming_with_changed_league_settings_is_refused(
         TrialLoop(trial_of(**{**LEAGUE, **changed}), league_run[2], resume=True)
 
 
-def test_commands_work_on_a_run_with_a_league(
+def test_commands_that_read_specs_and_runs_support_leagues(
     league_run: tuple[list[Row], Path, Path], tmp_path: Path, wording
 ) -> None:
     code, text = command("league", str(league_run[1]))
@@ -180,7 +180,7 @@ def test_a_sweep_over_a_policys_setting_gives_each_trial_its_own_value(tmp_path:
     assert [trial.last_result["policies/a/learner/lr"] for trial in trials] == [1e-3, 1e-2]
 
 
-def test_a_member_copies_all_policies_of_another_and_changes_one_setting(tmp_path: Path) -> None:
+def test_a_population_member_copies_all_policies_of_another_member_and_changes_one_setting(tmp_path: Path) -> None:
     with TrialLoop(trial_of(), tmp_path / "donor") as donor:
         donor.step()
         parent = donor.save()
@@ -241,7 +241,7 @@ def test_commands_work_on_a_run_with_several_policies(done: TrialResult, tmp_pat
     assert command("report", run, "-o", str(tmp_path / "page.html"))[0] == 0
 
 
-def test_the_option_env_accepts_a_world_as_a_mapping(
+def test_the_env_option_accepts_a_world_as_a_mapping(
     done: TrialResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = "{world: 'rlrun.toys:CartPoles', max_episode_steps: 3}"
@@ -257,13 +257,13 @@ def test_the_option_env_accepts_a_world_as_a_mapping(
     assert (code, "policies/default/learner/kl" in text) == (0, True)
 
 
-def test_single_agent_commands_are_refused_in_a_multi_agent_env(done: TrialResult, tmp_path: Path) -> None:
+def test_single_agent_commands_are_refused_for_a_run_in_a_multi_agent_env(done: TrialResult, tmp_path: Path) -> None:
     run = str(done.directory.parent)
     assert command("demonstrate", run, "-o", str(tmp_path / "x.npz"))[0] == 2
     assert command("record", run, "-o", str(tmp_path / "x.gif"))[0] == 2
 
 
-def test_the_plan_of_several_policies_has_a_branch_for_each(tmp_path: Path, wording) -> None:
+def test_the_plan_for_several_policies_has_a_branch_for_each_policy(tmp_path: Path, wording) -> None:
     path = tmp_path / "world.yaml"
     path.write_text(json.dumps({"world": ENTRY}))
     code, text = command("plan", "-f", str(path))

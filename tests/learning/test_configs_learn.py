@@ -57,12 +57,12 @@ def easy(config: str, env_steps: int | None = None) -> Experiment:
 
 
 @pytest.mark.parametrize("config", EASY)
-def test_the_config_learns(config: str, tmp_path: Path) -> None:
+def test_a_regression_config_passes_an_easier_gate(config: str, tmp_path: Path) -> None:
     (verdict,) = suite.regress([easy(config)], runs_dir=tmp_path, seeds=1, executor="local")
     assert verdict.passed, verdict.cases
 
 
-def test_frozen_policies_miss_the_easy_gates(tmp_path: Path) -> None:
+def test_frozen_policies_miss_the_easier_gates(tmp_path: Path) -> None:
     # Frozen policies gain nothing from more env steps, so a few are enough. `make regress` tries the gates of all
     # configs.
     experiments = [easy(f"regression/{config}.yaml", env_steps=2_000) for config in ("ppo_cartpole", "ppo_pendulum")]
@@ -91,7 +91,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdicts, str]:
 @pytest.mark.regress
 @pytest.mark.timeout(3600)  # the first test waits until everything is trained
 @pytest.mark.parametrize("config", RANDOM_LEVELS)
-def test_the_config_reaches_its_expected_return_and_no_seed_is_at_random_level(
+def test_a_config_reaches_its_expected_return_and_every_seed_beats_random_level(
     config: str, learned: tuple[Verdicts, str]
 ) -> None:
     verdicts, told = learned
@@ -102,7 +102,7 @@ def test_the_config_reaches_its_expected_return_and_no_seed_is_at_random_level(
 
 
 @pytest.mark.regress
-def test_frozen_policies_miss_the_expected_return_of_every_config(tmp_path: Path) -> None:
+def test_frozen_policies_miss_every_configs_expected_return(tmp_path: Path) -> None:
     words = ["--control", "--executor", "local", "--seeds", "1"]
     verdicts, told = regress(list(RANDOM_LEVELS), tmp_path, *words)
     assert told.startswith("0\n"), told
@@ -113,9 +113,7 @@ def test_frozen_policies_miss_the_expected_return_of_every_config(tmp_path: Path
 @pytest.mark.regress
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("config", "least"), [("lunar_lander/ppo.yaml", 200), ("lunar_lander/dqn.yaml", 120)])
-def test_lunar_lander_is_solved_by_the_interquartile_mean_of_five_seeds(
-    config: str, least: float, tmp_path: Path
-) -> None:
+def test_the_interquartile_mean_of_five_seeds_solves_lunar_lander(config: str, least: float, tmp_path: Path) -> None:
     verdicts, told = regress([config], tmp_path, "--seeds", "5")
     found = returns_of(verdicts[config])
     assert len(found) == 5, told

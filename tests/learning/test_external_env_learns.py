@@ -69,7 +69,7 @@ def test_ppo_learns_cartpole_from_four_client_processes() -> None:
 
 
 @pytest.mark.regress
-def test_sixty_four_clients_at_once_are_served_exactly() -> None:
+def test_episodes_from_64_simultaneous_clients_are_recorded_exactly() -> None:
     with recording(64, 1, gather_ms=50.0) as (_, address, record):
         command = [sys.executable, "-S", str(ROOT / "tests/integration/external_client.py")]
         folder = str(ROOT / "rlrun/engine/external")

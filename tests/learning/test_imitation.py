@@ -37,7 +37,7 @@ def record_falls(folder: Path, *, episodes: int = 20, balanced: int = 50) -> flo
 
 @pytest.mark.regress
 @pytest.mark.timeout(600)
-def test_gail_falls_when_its_expert_does(tmp_path: Path) -> None:
+def test_gail_learns_to_fall_about_when_its_expert_falls(tmp_path: Path) -> None:
     assert 55 < record_falls(tmp_path / "falls") < 65
     overrides = [f"config.expert={tmp_path / 'falls'}", "seeds=3", "evaluation=null", "expect=null"]
     trials = rlrun.run(CONFIGS / "cartpole/gail.yaml", overrides=overrides, runs_dir=tmp_path / "runs")

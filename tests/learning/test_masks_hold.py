@@ -73,7 +73,9 @@ RUNS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 @pytest.mark.regress
 @pytest.mark.parametrize(("algorithm", "env", "config"), RUNS.values(), ids=RUNS)
-def test_no_forbidden_action_is_taken(algorithm: Any, env: Any, config: dict[str, Any]) -> None:
+def test_no_algorithm_takes_a_forbidden_action_while_training_or_evaluating(
+    algorithm: Any, env: Any, config: dict[str, Any]
+) -> None:
     with Training(env, algorithm(**config), seed=1) as learning:
         result = learning.step()
         while result["env_steps"] < ENV_STEPS:

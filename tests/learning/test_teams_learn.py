@@ -45,7 +45,7 @@ REPLAY = {
         ("vdn", TWO_STEPS, REPLAY, 4000, 7.0),
     ],
 )
-def test_teams_reach_the_return_that_their_algorithm_can_learn(
+def test_teams_reach_the_return_that_their_algorithm_is_able_to_learn(
     name: str, world: dict[str, Any], config: dict[str, Any], env_steps: int, expected: float
 ) -> None:
     cls = algorithm_class(name)

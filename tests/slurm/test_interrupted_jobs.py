@@ -161,7 +161,7 @@ def calm(spec: Path) -> Path:
     ],
     ids=["one node", "several nodes"],
 )
-def test_a_job_interrupted_in_every_way_matches_an_undisturbed_run(
+def test_a_job_interrupted_in_every_possible_way_matches_an_undisturbed_run(
     recipe: str, ways: list[str], jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "runs/job"

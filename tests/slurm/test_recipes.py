@@ -54,13 +54,15 @@ def calm(spec: Path) -> Path:
 
 
 @pytest.mark.parametrize("recipe", ["one_node", "part_of_a_node", "requeue", "several_nodes", "array"])
-def test_a_recipe_trains_to_its_end(recipe: str, jobs: Jobs, spec: Path, calm: Path, tmp_path: Path) -> None:
+def test_a_recipes_job_trains_to_the_end_and_matches_an_undisturbed_run(
+    recipe: str, jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
+) -> None:
     job = jobs.submit(f"{recipe}.sbatch", [spec, "--runs-dir", tmp_path / "runs"], tmp_path)
     assert jobs.end(job, tmp_path).startswith("COMPLETED 0:0"), output(tmp_path)
     assert numbers(tmp_path / "runs/sweep") == numbers(calm)
 
 
-def test_the_nodes_of_a_job_join_one_ray(jobs: Jobs, tmp_path: Path) -> None:
+def test_all_nodes_of_a_job_join_a_single_ray_cluster(jobs: Jobs, tmp_path: Path) -> None:
     wide = tmp_path / "wide.yaml"
     wide.write_text(SPEC.replace("seeds: 4", "seeds: 1").replace("config: {", "config: {num_workers: 5, "))
     job = jobs.submit("several_nodes.sbatch", [wide, "--runs-dir", tmp_path / "runs"], tmp_path, ["--nodes=3"])
@@ -101,7 +103,9 @@ def test_a_killed_array_task_can_be_requeued_alone(jobs: Jobs, spec: Path, calm:
     assert all(trial.status == "TERMINATED" for trial in RunDirectory.open(tmp_path / "runs/sweep").results())
 
 
-def test_an_array_that_begins_at_1_is_refused_with_the_fix(jobs: Jobs, spec: Path, tmp_path: Path) -> None:
+def test_a_job_array_that_begins_at_1_is_refused_and_the_message_gives_the_fix(
+    jobs: Jobs, spec: Path, tmp_path: Path
+) -> None:
     job = jobs.submit("array.sbatch", [spec, "--runs-dir", tmp_path / "runs"], tmp_path, ["--array=1-2"])
     told = jobs.end(job, tmp_path)
     assert jobs.field(job, "ExitCode") == "0:0,2:0", told

@@ -51,7 +51,7 @@ def env(request: pytest.FixtureRequest) -> JaxEnv:
     return found
 
 
-def test_saved_states_continue_exactly(env: JaxEnv) -> None:
+def test_an_env_continues_exactly_from_a_saved_state(env: JaxEnv) -> None:
     moved(env, range(10))
     saved = env.state()
     expected = moved(env, range(10, 30))
@@ -61,7 +61,7 @@ def test_saved_states_continue_exactly(env: JaxEnv) -> None:
         assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
 
 
-def test_tensors_have_the_types_and_shapes_of_the_spaces(env: JaxEnv) -> None:
+def test_tensors_have_the_types_and_shapes_given_by_the_spaces(env: JaxEnv) -> None:
     step = env.step(actions_of(env, 0))
     assert step.observations.shape == step.finals.observations.shape == (SLOTS, *env.observation_space.shape)
     assert str(step.observations.dtype) == f"torch.{env.observation_space.dtype}"
@@ -69,7 +69,7 @@ def test_tensors_have_the_types_and_shapes_of_the_spaces(env: JaxEnv) -> None:
     assert step.terminateds.dtype == step.truncateds.dtype == step.finals.mask.dtype == torch.bool
 
 
-def test_masked_resets_leave_other_slots_alone(env: JaxEnv) -> None:
+def test_a_masked_reset_does_not_affect_the_slots_outside_the_mask(env: JaxEnv) -> None:
     moved(env, range(3))
     before = env.step(actions_of(env, 3)).observations.clone()
     mask = torch.arange(SLOTS) == 2
@@ -78,13 +78,13 @@ def test_masked_resets_leave_other_slots_alone(env: JaxEnv) -> None:
     assert not torch.equal(after[mask], before[mask])
 
 
-def test_slots_with_equal_seeds_play_equal_episodes(cartpole: JaxEnv) -> None:
+def test_slots_with_equal_seeds_start_from_equal_observations(cartpole: JaxEnv) -> None:
     observations = cartpole.reset(seeds=torch.tensor([3, 4, 3, 5, 6, 7]))
     assert torch.equal(observations[0], observations[2])
     assert not torch.equal(observations[0], observations[1])
 
 
-def test_a_time_limit_truncates_with_the_observation_before_the_reset(fast: JaxEnv) -> None:
+def test_truncation_at_a_time_limit_returns_the_observation_before_the_reset(fast: JaxEnv) -> None:
     fast.reset(seeds=torch.arange(SLOTS))
     for length in range(1, 15):
         step = fast.step(torch.ones(SLOTS, 1))
@@ -97,7 +97,7 @@ def test_a_time_limit_truncates_with_the_observation_before_the_reset(fast: JaxE
         torch.testing.assert_close(step.finals.observations[:, 1], torch.full((SLOTS,), velocity))
 
 
-def test_steps_in_gymnax_match_gymnax_without_the_adapter(cartpole: JaxEnv) -> None:
+def test_steps_through_the_adapter_match_steps_of_plain_gymnax(cartpole: JaxEnv) -> None:
     import gymnax
     import jax
 
@@ -113,7 +113,7 @@ def test_steps_in_gymnax_match_gymnax_without_the_adapter(cartpole: JaxEnv) -> N
     assert not torch.equal(step.observations, shown)
 
 
-def test_full_resets_start_brax_from_new_states() -> None:
+def test_a_full_reset_starts_brax_episodes_from_new_states() -> None:
     env = brax_env(SLOTS, CPU, name="inverted_pendulum", episode_length=3, full_reset=True)
     first = env.reset(seeds=torch.arange(SLOTS)).clone()
     for _ in range(2):
@@ -124,7 +124,7 @@ def test_full_resets_start_brax_from_new_states() -> None:
     assert (step.observations.abs() <= 0.011).all()  # an initial state
 
 
-def test_playground_resets_to_the_cached_first_state() -> None:
+def test_playground_envs_reset_to_the_cached_first_state() -> None:
     env = playground_env(2, CPU, name="CartpoleBalance", config={"impl": "jax", "episode_length": 3})
     first = env.reset(seeds=torch.arange(2)).clone()
     assert first.shape == (2, 5)
@@ -143,7 +143,7 @@ def test_playground_resets_to_the_cached_first_state() -> None:
         (playground_env, {"name": "CartpoleBalanc"}),
     ],
 )
-def test_wrong_names_suggest_the_right_ones(make: Callable[..., JaxEnv], wrong: dict[str, Any]) -> None:
+def test_the_error_for_a_wrong_name_suggests_the_right_name(make: Callable[..., JaxEnv], wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="did you mean"):
         make(SLOTS, CPU, **wrong)
 

@@ -71,7 +71,7 @@ def test_ppo_learns_gymnaxs_cartpole(tmp_path: Path) -> None:
     assert results[-1]["episode_return_mean"] > 100
 
 
-def test_ppo_learns_to_be_fast_in_brax(tmp_path: Path) -> None:
+def test_ppo_learns_to_move_fast_in_brax(tmp_path: Path) -> None:
     env = {"tensors": "rlrun.plugin:brax_env", "kwargs": {"name": "fast", "episode_length": 50}}
     results = trained(tmp_path, env, 60_000)
     # Accelerating in all 50 steps returns the sum of 0.02**2 * t (t + 1) / 2, which is 8.84. Random actions reach half.
@@ -79,7 +79,7 @@ def test_ppo_learns_to_be_fast_in_brax(tmp_path: Path) -> None:
     assert 7.5 < results[-1]["episode_return_mean"] < 8.85
 
 
-def test_ppo_learns_in_a_vector_env_of_rsl_rl_with_a_critic_that_sees_more(tmp_path: Path) -> None:
+def test_ppo_learns_in_an_rsl_rl_vector_env_with_a_critic_that_sees_more_than_the_actor(tmp_path: Path) -> None:
     env = {"tensors": "tests.tensors.test_trainings:pole"}
     model = {**CONFIG["model"], "actor_sees": ["policy"], "shared_value": False}
     results = trained(tmp_path, env, 100_000, model=model)

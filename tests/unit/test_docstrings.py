@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_examples_in_docstrings_hold() -> None:
+def test_examples_in_docstrings_give_the_shown_results() -> None:
     files = [path for folder in ("rlrun", "scripts") for path in (ROOT / folder).rglob("*.py")]
     paths = [path.relative_to(ROOT).with_suffix("") for path in sorted(files) if ">>> " in path.read_text()]
     tried = {name: doctest.testmod(import_module(name)) for name in (".".join(path.parts) for path in paths)}

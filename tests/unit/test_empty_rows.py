@@ -204,7 +204,7 @@ def test_unpacking_returns_packed_rows_to_their_positions(world: World) -> None:
         np.testing.assert_array_equal(rows.unpack(packed)[valid], batch["values"][:-1][valid])
 
 
-def test_a_fragment_without_empty_rows_is_its_own_packing() -> None:
+def test_packing_a_fragment_without_empty_rows_returns_its_columns_themselves() -> None:
     valid = np.array([[True], [False], [True]])
     ends = np.array([[True], [False], [False]])
     column = np.arange(4.0)[:, None]
@@ -327,7 +327,7 @@ def test_complete_episodes_ignore_empty_rows(world: World, use_baseline: bool) -
             np.testing.assert_allclose(found[name], np.concatenate(parts, axis=1), rtol=near, atol=near)
 
 
-def test_slots_without_an_agent_hold_back_no_rows() -> None:
+def test_slots_without_an_agent_do_not_make_complete_episodes_hold_back_rows() -> None:
     operator = CompleteEpisodes(GAMMA, use_baseline=False)
     never = np.zeros((50, 1), np.bool_)
     rewards, values = np.full((50, 1), np.nan, np.float32), np.full((51, 1), np.nan, np.float32)
@@ -486,7 +486,7 @@ def test_transitions_from_a_replay_ignore_empty_rows(world: World, n_step: int, 
 
 @SLOWLY
 @given(world=worlds)
-def test_steps_come_into_a_replay_with_the_priorities_that_they_came_with(world: World) -> None:
+def test_steps_added_to_a_replay_keep_the_priorities_they_were_given(world: World) -> None:
     config = ReplayConfig(capacity=10_000, sampling="prioritized", priority_alpha=1.0, priority_epsilon=1e-6)
     replay = ReplayBuffer(config, num_workers=1, n_step=2, gamma=GAMMA, seed=0)
     told = {}
@@ -546,7 +546,7 @@ def test_sequences_from_a_replay_ignore_empty_rows(world: World, burn_in: int, n
 
 @SLOWLY
 @given(world=worlds)
-def test_sequences_hold_nothing_but_steps_and_finite_numbers(world: World) -> None:
+def test_sequences_from_a_replay_hold_only_recorded_steps_and_finite_numbers(world: World) -> None:
     replay, steps = sequences_of(world, 1), {}
     for batch, _, _ in fragments_of(world):
         replay.add(0, batch)

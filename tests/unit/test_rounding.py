@@ -9,7 +9,7 @@ from tests.rounding import rounding_error
 
 
 @pytest.mark.parametrize("elements", [2, 16, 1000])
-def test_the_rounding_bound_covers_any_summation_order_but_not_a_missing_element(elements: int) -> None:
+def test_the_rounding_bound_allows_any_summation_order_but_not_a_missing_element(elements: int) -> None:
     generator = np.random.default_rng(0)
     terms = np.prod(generator.normal(size=(2, elements)).astype(np.float32), 0)
     size = float(np.abs(terms).sum())

@@ -13,13 +13,13 @@ def wording_of(*texts: str, writes: bool = False, **varying: object) -> Wording:
     return Wording(texts, writes, varying)
 
 
-def test_a_text_must_match_exactly():
+def test_a_compared_text_must_match_the_recorded_text_exactly():
     texts = wording_of(SAID, SAID)
     assert texts("config.lr") == SAID
     assert texts() != f"{SAID}."
 
 
-def test_names_must_occur_in_the_text_even_while_recording():
+def test_the_given_names_must_occur_in_the_text_even_while_it_is_being_recorded():
     assert wording_of(SAID)("gamma") != SAID
     assert wording_of(writes=True)("gamma") != SAID
 
@@ -29,12 +29,12 @@ def test_a_list_of_lines_is_compared_as_one_text():
     assert wording_of("a\n  b")() != "a\n  b\n"
 
 
-def test_one_of_several_lines_is_found_by_its_names():
+def test_a_recorded_line_is_found_among_several_lines():
     assert wording_of(SAID)() in ["another", SAID]
     assert wording_of("gone")() not in ["another", SAID]
 
 
-def test_the_first_line_that_contains_the_names_is_recorded():
+def test_of_several_lines_the_first_that_contains_the_given_names_is_recorded():
     texts = wording_of(writes=True)
     assert texts("config.lr") in ["another", SAID, "config.lr again"]
     assert texts.finish() == [SAID]
@@ -62,14 +62,14 @@ def test_warnings_of_a_type_are_compared_as_one_text_without_repetitions():
             warnings.warn(text, stacklevel=1)
 
 
-def test_a_recorded_text_that_the_test_no_longer_compares_fails_it():
+def test_a_test_fails_if_it_no_longer_compares_one_of_its_recorded_texts():
     texts = wording_of("a", "b")
     assert texts() == "a"
     with pytest.raises(AssertionError, match="no longer compared"):
         texts.finish()
 
 
-def test_a_text_that_is_missing_or_compared_with_nothing_fails_the_test():
+def test_a_test_fails_if_a_text_was_not_recorded_or_is_compared_with_nothing():
     assert wording_of()() != ""
     texts = wording_of("a")
     texts()
@@ -77,7 +77,7 @@ def test_a_text_that_is_missing_or_compared_with_nothing_fails_the_test():
         texts.finish()
 
 
-def test_recordings_of_missing_tests_are_orphans():
+def test_recordings_of_tests_that_no_longer_exist_are_orphans():
     file = "tests/unit/test_wording.py"
     recordings = Recordings({file: {"test_a": ["x"], "test_b[1]": ["x"]}, "tests/gone.py": {"test_c": ["x"]}})
     assert recordings.orphans() == ["tests/gone.py::test_c"]
@@ -86,7 +86,7 @@ def test_recordings_of_missing_tests_are_orphans():
     assert recordings.orphans() == [f"{file}::test_b[1]", "tests/gone.py::test_c"]
 
 
-def test_every_text_is_unchanged_by_a_round_trip_through_the_file():
+def test_every_recorded_text_is_unchanged_by_a_round_trip_through_the_file():
     texts = [
         "",
         "one: 'x'",

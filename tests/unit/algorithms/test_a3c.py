@@ -25,7 +25,7 @@ ENVS = {
 
 @pytest.mark.parametrize("standardize", [False, True])
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
-def test_with_only_the_local_worker_it_matches_a2c(env, standardize):
+def test_a3c_with_only_the_local_worker_matches_a2c(env, standardize):
     config = {**SMALL, "standardize_advantages": standardize, "normalize_observations": True, "gae_lambda": 0.9}
     found = []
     for algorithm_class in (A2C, A3C):
@@ -54,7 +54,7 @@ def test_a_changed_entropy_coefficient_affects_the_gradients():
     assert np.abs(flats[0] - flats[1]).max() > 1e-4
 
 
-def test_weights_adopted_from_another_run_replace_the_learners_and_workers_weights(tmp_path):
+def test_weights_adopted_from_another_run_replace_those_of_the_learner_and_the_workers(tmp_path):
     with Training("CartPole-v1", A3C(**SMALL), seed=1) as other:
         other.step()
         other.save(tmp_path / "checkpoint")
@@ -83,14 +83,14 @@ def test_a_resumed_run_with_the_local_worker_matches_an_uninterrupted_run(tmp_pa
         assert result[name] == expected[name]
 
 
-def test_gpus_and_several_learners_are_refused(wording):
+def test_a3c_refuses_gpus_and_several_learners(wording):
     with wording.raised(SpecError, "num_gpus"):
         A3CConfig(num_gpus=1)
     with wording.raised(SpecError, "num_learners"):
         A3CConfig(num_learners=2)
 
 
-def test_the_plan_tells_what_runs_on_the_workers():
+def test_the_plan_says_what_runs_on_the_workers():
     plan = Training("CartPole-v1", A3C(num_workers=2, standardize_advantages=True)).description.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",

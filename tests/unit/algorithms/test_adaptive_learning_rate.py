@@ -60,7 +60,7 @@ def rates_of(rule: AdaptiveRate, divergences: list[float], period: int) -> list[
     st.sampled_from(["minibatch", "epoch"]),
     st.integers(1, 4),
 )
-def test_the_rate_follows_the_adaptive_rule_without_reading_values_from_the_gpu(
+def test_the_rate_is_adapted_to_the_kl_without_reading_values_from_the_gpu(
     divergences: list[float], every: Any, minibatches: int
 ) -> None:
     rule = AdaptiveRate(adaptive_kl=0.01, initial=1e-3, bounds=(4e-4, 3e-3), every=every)
@@ -112,7 +112,7 @@ def rows_of(*numbers: float) -> SampleBatch:
 
 
 @pytest.mark.parametrize("more", [{}, {"microbatch_size": 1}])
-def test_each_step_uses_the_rate_adapted_to_the_previous_kl_and_the_last_rate_is_reported(
+def test_each_step_uses_the_rate_adapted_to_the_kl_of_the_previous_step_and_the_last_is_reported(
     more: dict[str, Any],
 ) -> None:
     learner = learner_of(**more)
@@ -125,7 +125,7 @@ def test_each_step_uses_the_rate_adapted_to_the_previous_kl_and_the_last_rate_is
     assert learner.take_statistics()["lr"] == pytest.approx(0.003)
 
 
-def test_two_learners_adapt_the_rate_to_their_mean_kl() -> None:
+def test_two_learners_adapt_the_rate_to_the_mean_of_their_kls() -> None:
     sums = SumOfTwo()
     pair = [learner_of(share=(rank, 2), all_reduce=sums.of(rank)) for rank in range(2)]
 
@@ -162,7 +162,7 @@ def test_a_resumed_run_keeps_its_adapted_rate_bit_for_bit(every: str, tmp_path: 
         {"lr": {"adaptive_kl": 0.01, "initial": 0.1}},
     ],
 )
-def test_adaptive_rates_cannot_be_searched_or_combined_with_other_kl_rules(
+def test_adaptive_rates_cannot_be_searched_over_or_combined_with_rival_kl_rules(
     config: dict[str, Any], wording: Any
 ) -> None:
     with wording.raised(SpecError, "lr"):

@@ -57,7 +57,7 @@ def test_a_resumed_run_trains_and_evaluates_identically_to_an_uninterrupted_run(
     restored.close()
 
 
-def test_q_learning_steps_match_the_rule_of_watkins() -> None:
+def test_q_learning_updates_match_watkins_rule() -> None:
     training = training_of("q_learning", "CliffWalking-v1", lr=0.5, gamma=0.9, initial_value=2.0)
     table = np.full((48, 4), 2.0)
     for _ in range(4):
@@ -102,7 +102,7 @@ def test_value_iteration_refuses_an_env_without_a_model(wording) -> None:
     training.close()
 
 
-def test_cem_is_fitted_to_the_best_candidates() -> None:
+def test_cem_fits_its_distribution_to_the_best_candidates() -> None:
     training = training_of("cem", added_sigma=0.1)
     trainee = training.running.trainee
     mean, deviation = trainee.learner.flat().reshape(2, -1)
@@ -115,7 +115,7 @@ def test_cem_is_fitted_to_the_best_candidates() -> None:
     training.close()
 
 
-def test_cem_does_not_depend_on_how_many_envs_are_side_by_side() -> None:
+def test_cem_does_not_depend_on_the_number_of_parallel_envs() -> None:
     found = []
     for num_envs in (1, 5):
         training = training_of("cem", num_envs_per_worker=num_envs)
@@ -127,7 +127,7 @@ def test_cem_does_not_depend_on_how_many_envs_are_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "rlrun.toys:MultiDiscreteMatch"])
-def test_random_acts_in_discrete_box_and_multidiscrete_spaces(env: str) -> None:
+def test_the_random_algorithm_acts_in_discrete_box_and_multidiscrete_spaces(env: str) -> None:
     training = training_of("random", env)
     assert training.step()["env_steps"] >= 50
     assert (
@@ -142,7 +142,7 @@ def test_random_acts_in_discrete_box_and_multidiscrete_spaces(env: str) -> None:
     training.close()
 
 
-def test_random_actions_are_each_as_likely_as_any_other() -> None:
+def test_all_random_actions_are_equally_likely() -> None:
     training = training_of("random", "FrozenLake-v1", num_envs_per_worker=8, rollout_fragment_length=64)
     actions = np.concatenate([next(training.running.flow)["actions"].ravel() for _ in range(4)])
     shares = np.bincount(actions, minlength=4) / len(actions)
@@ -150,7 +150,7 @@ def test_random_actions_are_each_as_likely_as_any_other() -> None:
     training.close()
 
 
-def test_random_also_acts_in_worlds() -> None:
+def test_the_random_algorithm_also_acts_in_worlds() -> None:
     cls = algorithm_class("random")
     world = EnvConfig(world="rlrun.toys:TwoStepGame")
     with Training(world, cls(cls.Config.parse({"min_env_steps_per_iteration": 20}))) as training:
@@ -167,6 +167,6 @@ def test_algorithms_that_cannot_learn_in_worlds_refuse_them(name: str, wording) 
         training.step()
 
 
-def test_as_many_elites_as_candidates_are_refused(wording) -> None:
+def test_a_number_of_elites_equal_to_the_number_of_candidates_is_refused(wording) -> None:
     with wording.raised(SpecError, "num_elites", "population_size"):
         algorithm_class("cem").Config.parse({"population_size": 6, "num_elites": 6})

@@ -141,7 +141,7 @@ def test_training_does_not_change_the_random_network() -> None:
             assert moved[start : start + size].any() == moves, prefix
 
 
-def test_rows_without_a_step_are_not_learned_from() -> None:
+def test_nothing_is_learned_from_rows_without_a_step() -> None:
     with training_in_lanes("ppo rnd") as training:
         policy = training.running.trainee.learner.policy
         views = policy.parameters.views(policy.parameters.gather(policy.module))
@@ -255,7 +255,7 @@ def test_custom_networks_are_refused_with_a_constraint() -> None:
         training.step()
 
 
-def test_settings_that_change_the_parameters_shapes_are_known() -> None:
+def test_the_config_knows_which_settings_change_parameter_shapes() -> None:
     shapes = algorithm_class("ppo").Config.shapes_parameters
     assert shapes("curiosity.features")
     assert shapes("constraint")
@@ -282,12 +282,12 @@ def best_return(limit: float, road: TwoLanes) -> float:
     return float(-solved.fun)
 
 
-def test_the_linear_program_gives_the_best_returns_of_two_lanes() -> None:
+def test_the_linear_program_gives_the_best_return_of_the_two_lanes_env_for_each_limit() -> None:
     found = {limit: best_return(limit, TwoLanes()) for limit in (0.0, 1.0, 1.4, 1.5, 100.0)}
     assert found == pytest.approx({0.0: 10.0, 1.0: 15.0, 1.4: 17.0, 1.5: 17.1, 100.0: 20.0})
 
 
-def test_ppo_under_a_constraint_meets_the_cost_limit_and_nearly_the_best_return() -> None:
+def test_ppo_under_a_constraint_meets_the_cost_limit_and_nearly_reaches_the_best_return() -> None:
     limit = 0.6
     config = {
         "train_batch_size": 400,

@@ -66,7 +66,7 @@ HERE = f"{__name__}:Starts"
 
 
 @pytest.mark.parametrize("env", [HERE, "CartPole-v1"], ids=["loop", "cartpole"])
-def test_consecutive_episodes_of_all_slots_share_a_seed(env: str) -> None:
+def test_consecutive_episodes_share_a_seed_across_slots(env: str) -> None:
     seeds = EpisodeSeeds(3, 0, episodes_per_seed=2)
     made = make_vector_env(EnvConfig.parse(env), 4, seeds)
     made.reset()
@@ -139,7 +139,7 @@ def fragments_of(lengths: list[list[int]], size: int, cut: int) -> tuple[list[Sa
     st.booleans(),
     st.booleans(),
 )
-def test_steps_have_their_episode_s_advantage_wherever_fragments_cut_it(
+def test_all_steps_of_an_episode_have_its_advantage_wherever_fragments_cut_the_episode(
     lengths: list[list[int]], size: int, leave_one_out: bool, resumed: bool
 ) -> None:
     fragments, rewards = fragments_of(lengths, size, cut=1)
@@ -171,7 +171,7 @@ def test_steps_have_their_episode_s_advantage_wherever_fragments_cut_it(
         np.testing.assert_allclose(advantages, expected, atol=rounding_error(30, 10))
 
 
-def test_groups_of_equal_returns_are_counted_and_have_zero_advantages() -> None:
+def test_groups_whose_returns_are_all_equal_are_counted_and_have_zero_advantages() -> None:
     fragments, _ = fragments_of([[2] * 4] * 4, 3, cut=5)
     for fragment in fragments:
         fragment["rewards"][:] = 1.0
@@ -183,7 +183,7 @@ def test_groups_of_equal_returns_are_counted_and_have_zero_advantages() -> None:
     assert operator.metrics() == {}
 
 
-def test_a_truncated_episode_is_treated_as_ended_with_one_warning() -> None:
+def test_truncated_episodes_are_treated_as_terminated_and_a_single_warning_is_given() -> None:
     fragments, _ = fragments_of([[2] * 8] * 4, 3, cut=1)
     operator = EpisodeGroups(2, 1.0, leave_one_out=False)
     with pytest.warns(UserWarning, match="an episode was truncated, and counts as ended") as told:
@@ -269,6 +269,6 @@ def test_grpo_is_refused_in_worlds(wording: Any) -> None:
         training.step()
 
 
-def test_returns_are_discounted_from_the_first_step() -> None:
+def test_returns_are_discounted_from_the_first_step_of_the_episode() -> None:
     assert discounted_sum(np.array([1.0, 2.0, 4.0], np.float32), 0.5) == 3.0
     assert EPISODE == "episode"

@@ -223,6 +223,6 @@ def test_numpy_and_c_updates_agree_with_eager_updates_to_1e_5_over_20_updates(
 
 
 @pytest.mark.parametrize("update_executor", ["numpy", "c"])
-def test_the_same_seed_gives_the_same_bits(update_executor: UpdateExecutor) -> None:
+def test_updates_with_the_same_seed_are_identical_bit_for_bit(update_executor: UpdateExecutor) -> None:
     (_, one, _), (_, other, _) = (before_and_after("ppo", update_executor) for _ in range(2))
     np.testing.assert_array_equal(one, other)

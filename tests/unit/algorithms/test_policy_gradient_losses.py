@@ -39,7 +39,7 @@ def fragment_rows(seed=0):
 
 
 @pytest.mark.parametrize("algorithm", [PG, A2C])
-def test_the_gradient_is_the_score_times_the_advantage(algorithm):
+def test_the_policy_gradient_is_the_score_times_the_advantage(algorithm):
     logits = random_tensor(1, 1, 3).requires_grad_()
     values = torch.tensor([[2.0]])
     batch = SampleBatch(
@@ -57,7 +57,7 @@ def test_the_gradient_is_the_score_times_the_advantage(algorithm):
     assert loss.total.item() == pytest.approx(-1.5 * probabilities[0, 0, 1].log().item() + 0.5 * 9.0)
 
 
-def test_without_a_baseline_no_value_is_learned():
+def test_no_value_is_learned_without_a_baseline():
     values = torch.tensor([[2.0]], requires_grad=True)
     batch = SampleBatch(
         actions=torch.tensor([[0]]),
@@ -104,7 +104,7 @@ def test_on_policy_impala_is_a2c_on_n_step_returns():
     assert found.statistics["mean_ratio"].item() == pytest.approx(1.0)
 
 
-def test_impala_downweights_less_likely_actions_and_caps_the_weight_of_others_at_1():
+def test_impala_downweights_actions_that_became_less_likely_and_caps_weights_at_1():
     batch, logits, values = fragment_rows(), random_tensor(S, L, 3), random_tensor(S, L, seed=1)
     logp = Categorical(logits).log_prob(batch["actions"])
     gradients = []

@@ -163,7 +163,7 @@ def lone_values(outputs: Any, batch: SampleBatch) -> torch.Tensor:
     return values
 
 
-def test_logged_actions_are_treated_the_same_in_recomputed_advantages() -> None:
+def test_recomputed_advantages_treat_logged_actions_like_the_first_computation() -> None:
     with Training("CartPole-v1", ShownPPO(**SMALL), seed=1) as training:
         trainee, fragment = taken(training)
         logged = np.zeros_like(fragment["valid"])
@@ -188,7 +188,7 @@ class RecordingPPO(rlrun.PPO):
 
 
 @pytest.mark.parametrize("recompute", [True, False])
-def test_the_second_epoch_has_new_targets_of_all_reward_streams_only_if_they_are_recomputed(recompute: bool) -> None:
+def test_targets_of_all_reward_streams_change_in_the_second_epoch_only_if_they_are_recomputed(recompute: bool) -> None:
     config = {**SMALL, "minibatch_size": 96, "lr": 0.02, "curiosity": {"hiddens": [4], "features": 2}, "compile": False}
     with Training("CartPole-v1", RecordingPPO(**config, recompute_advantages=recompute), seed=1) as training:
         BATCHES.clear()
@@ -270,7 +270,7 @@ def test_separate_grad_norms_assign_exactly_the_value_parameters_to_the_critic(
     assert critic == moved & set(own)
 
 
-def test_separate_norms_need_separate_networks(wording: Any) -> None:
+def test_separate_grad_norms_need_separate_networks(wording: Any) -> None:
     for other in ({}, {"model": {"shared_value": True}}, {"model": {"shared_value": False, "module": "lab:Net"}}):
         with wording.raised(SpecError, "separate_grad_norms", "model.shared_value"):
             rlrun.PPO(separate_grad_norms=True, **other)
@@ -294,7 +294,7 @@ def test_the_kl_penalty_coefficient_adapts_to_the_kl_of_the_update(kl: float, fa
     np.testing.assert_array_equal(restored(batch)["kl_penalty_coeff"], np.full((2, 3), 0.2 * factor, np.float32))
 
 
-def test_a_resumed_run_with_kl_penalty_and_recomputed_advantages_matches_bit_for_bit(tmp_path: Any) -> None:
+def test_a_resumed_run_with_kl_penalty_and_recomputed_advantages_is_exact_bit_for_bit(tmp_path: Any) -> None:
     config = {**SMALL, "kl_penalty": {"coeff": 0.5}, "recompute_advantages": True, "separate_grad_norms": True}
     config["model"] = {"hiddens": [8], "shared_value": False}
     with Training("CartPole-v1", rlrun.PPO(**config), seed=1) as training:

@@ -59,7 +59,7 @@ def test_value_clipping_takes_the_larger_of_the_clipped_and_unclipped_errors(val
     assert loss.statistics["value_loss"].item() == pytest.approx(expected)
 
 
-def test_empty_cells_have_no_gradient_even_under_a_very_narrow_distribution():
+def test_cells_without_a_step_have_no_gradient_even_under_a_very_narrow_distribution():
     """Zeros as action, log-probability and observation meet a density whose ratio to them is beyond float32."""
     size = 30
     means = torch.zeros(2, 1, size, requires_grad=True)
@@ -98,7 +98,7 @@ def test_the_mean_kl_estimate_over_the_old_policys_actions_is_the_kl_divergence(
     assert loss.statistics["kl"].item() == pytest.approx(divergence, rel=rounding_error(16))
 
 
-def test_invalid_rows_do_not_affect_the_loss_or_statistics():
+def test_invalid_rows_do_not_affect_the_loss_or_its_statistics():
     one = loss_of(ratio=1.5, advantage=2.0, value=1.0)
     padded = loss_of(ratio=1.5, advantage=2.0, value=1.0, valid=(True, False, False))
     assert padded.total.item() == pytest.approx(one.total.item())
@@ -111,7 +111,7 @@ def test_learner_metrics_lists_exactly_the_statistics_of_the_loss():
     }
 
 
-def test_settings_with_a_schedule_are_found_by_their_type():
+def test_settings_that_accept_a_schedule_are_found_by_their_type():
     assert PPOConfig.scheduled_fields() == ("lr", "clip_param", "entropy_coeff")
 
 
@@ -129,7 +129,7 @@ def test_advantages_have_mean_0_when_they_reach_the_first_update():
     )  # minus their mean while the ratio is 1; about -10 without standardization
 
 
-def test_the_plan_reads_like_the_algorithm():
+def test_the_plan_lists_the_steps_of_ppo_in_order():
     names = [info.name for info in rlrun.Training("CartPole-v1", rlrun.PPO()).description.plan().describe()]
     assert names == [
         "parallel_rollouts",

@@ -52,7 +52,7 @@ def sac(core: str | None) -> Training:
 
 
 @pytest.mark.parametrize(("core", "low", "high"), [("gru", 0.95, 1.0), ("lstm", 0.95, 1.0), (None, 0.3, 0.7)])
-def test_only_memory_recalls_a_cue(core: str | None, low: float, high: float) -> None:
+def test_only_policies_with_memory_recall_a_cue(core: str | None, low: float, high: float) -> None:
     with sac(core) as training:
         while training.step()["env_steps"] < (1000 if core is None else 3000):
             if core is not None and training.evaluate(50).mean == 1.0:
@@ -146,7 +146,7 @@ def one_by_one(
 
 
 @pytest.mark.parametrize("core", ["lstm", "gru", "gtrxl"])
-def test_networks_see_exactly_the_earlier_observations_of_each_steps_episode(core: str) -> None:
+def test_for_each_step_networks_see_exactly_the_observations_so_far_in_its_episode(core: str) -> None:
     """The observations after transitions are `steps` rows later, and several steps may share one."""
     policy = policy_of(core, Box(-1, 1, (2,)), Box(-9, 9, (3,)))
     generator = torch.Generator().manual_seed(2)
@@ -175,7 +175,7 @@ def test_networks_see_exactly_the_earlier_observations_of_each_steps_episode(cor
                     torch.testing.assert_close(next_own[row, t], other, rtol=0, atol=NEAR)
 
 
-def test_gradients_end_at_the_burn_in() -> None:
+def test_gradients_do_not_reach_the_burn_in() -> None:
     policy = policy_of("gru", Box(-1, 1, (2,)), Box(-9, 9, (3,)))
     obs = torch.randn(ROWS, BURN_IN + LENGTH + AHEAD, 3, generator=torch.Generator().manual_seed(2), requires_grad=True)
     batch = batch_of_sequences(policy, torch.zeros(ROWS, LENGTH, 2), obs)
@@ -187,7 +187,7 @@ def test_gradients_end_at_the_burn_in() -> None:
     assert gradient[0, BURN_IN : BURN_IN + LENGTH].abs().amax(-1).min() > 0
 
 
-def test_masks_belong_to_the_evaluated_present_and_following_steps() -> None:
+def test_action_masks_are_those_of_the_present_and_following_steps_being_evaluated() -> None:
     policy = policy_of("gru", Discrete(4), masked_space())
     shape = (ROWS, BURN_IN + LENGTH + AHEAD)
     masks = torch.randint(0, 2, (*shape, 4), generator=torch.Generator().manual_seed(3)).to(torch.int8)

@@ -33,7 +33,7 @@ def training_with_memory(name: str) -> Training:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_memory_recalls_a_cue(name: str) -> None:
+def test_policies_with_memory_recall_a_cue(name: str) -> None:
     with training_with_memory(name) as training:
         while training.step()["env_steps"] < 20_000 and training.evaluate(50).mean < 0.98:
             pass

@@ -74,7 +74,7 @@ def test_garbage_in_cells_without_a_step_does_not_affect_the_update() -> None:
     np.testing.assert_array_equal(parameters_after(sequence_rows(other, 4)), parameters_after(sequence_rows(batch, 4)))
 
 
-def test_padding_rows_does_not_change_the_update() -> None:
+def test_padding_the_ends_of_rows_does_not_change_the_update() -> None:
     batch = batch_with_a_start(5)
     alone = learner_of()
     padded = learner_of()
@@ -85,7 +85,7 @@ def test_padding_rows_does_not_change_the_update() -> None:
     assert padded.take_statistics() == pytest.approx(alone.take_statistics(), abs=rounding_error(3 * 8))
 
 
-def test_microbatches_of_rows_add_up_to_the_minibatch() -> None:
+def test_gradients_of_microbatches_of_rows_add_up_to_the_gradient_of_the_minibatch() -> None:
     rows = sequence_rows(batch_with_a_start(8), 4)
     np.testing.assert_allclose(
         parameters_after(rows, microbatch_size=4), parameters_after(rows), atol=rounding_error(2 * 4 + 4)
@@ -119,7 +119,7 @@ def test_the_traced_graph_matches_the_eager_update(core: str) -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_recorded_values_match_unrolling_whole_terminated_truncated_or_running_episodes(shared: bool) -> None:
+def test_recorded_values_match_those_of_whole_episodes_unrolled_however_they_end_or_continue(shared: bool) -> None:
     env = {"id": "CartPole-v1", "max_episode_steps": 15}
     model = {**MODEL, "shared_value": shared}
     with rlrun.Training(
@@ -147,7 +147,7 @@ def test_recorded_values_match_unrolling_whole_terminated_truncated_or_running_e
 
 
 @pytest.mark.parametrize("core", ["lstm", "gtrxl"])
-def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(core: str, tmp_path: Path) -> None:
+def test_a_resumed_run_learns_and_acts_exactly_like_an_uninterrupted_one(core: str, tmp_path: Path) -> None:
     model = {**MODEL, "core": core, "gtrxl": {"heads": 2, "memory_len": 4}}
     with rlrun.Training(
         "CartPole-v1", rlrun.PPO(**{**SMALL, "model": model, "normalize_observations": True}), seed=3
@@ -166,7 +166,7 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(core: str, tmp_p
     assert expected[0]["sgd_steps"] == 3 * 2 * 4
 
 
-def test_only_recurrent_policies_recall_a_cue_also_when_asked_step_by_step() -> None:
+def test_only_recurrent_policies_recall_a_cue_even_when_asked_for_one_action_at_a_time() -> None:
     cue = {"id": "rlrun.toys:CueRecall", "kwargs": {"delay": 3}}
     config = {
         "num_envs_per_worker": 16,
@@ -202,7 +202,7 @@ def test_a_custom_network_with_a_core_is_refused(wording) -> None:
         PPOConfig(model={"core": "gru", "module": "my_lab.nets:Net"})
 
 
-def test_the_plan_tells_the_length_of_sequences() -> None:
+def test_the_plan_of_a_recurrent_policy_gives_its_sequence_length() -> None:
     def settings_of_training(**config: Any) -> dict[str, Any]:
         plan = rlrun.Training("CartPole-v1", rlrun.PPO(**config)).description.plan().describe()
         (found,) = [info.settings for info in plan if info.name == "TrainOnBatch"]

@@ -62,7 +62,7 @@ class PayingPendulum(PendulumEnv):
         (rlrun.PPO, "PayingPole", {**ON_POLICY, "curiosity": {"kind": "rnd"}}),
     ],
 )
-def test_reward_scale_learns_exactly_as_in_an_env_with_multiplied_rewards(
+def test_reward_scale_has_exactly_the_effect_of_multiplying_the_rewards_in_the_env(
     algorithm: type[Algorithm[Any]], env: str, config: dict[str, Any]
 ) -> None:
     def trained(factor: float, scale: float) -> tuple[np.ndarray, float]:

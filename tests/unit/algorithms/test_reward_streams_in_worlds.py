@@ -161,7 +161,7 @@ def spec(**changed: Any) -> dict[str, Any]:
     }
 
 
-def test_column_metrics_of_a_policy_can_be_targets_and_select_the_best_checkpoint(tmp_path: Path) -> None:
+def test_metrics_of_a_policys_columns_can_be_expected_values_and_select_the_best_checkpoint(tmp_path: Path) -> None:
     metric = "evaluation/policies/all/episode_columns/cost_mean"
     checkpoint = {"every": 1, "keep": 1, "best": metric}
     (found,) = parse_experiments(spec(checkpoint=checkpoint, expect={metric: 1.0}, stop={"iteration": 3}))
@@ -191,7 +191,7 @@ def test_a_constraint_on_a_column_not_declared_by_the_world_is_refused(columns: 
         one.step()
 
 
-def test_columns_are_refused_for_worlds_that_are_stepped_as_arrays(wording) -> None:
+def test_declared_columns_are_refused_for_worlds_that_are_stepped_as_arrays(wording) -> None:
     env = {"world": "rlrun.toys:CartPoleArrays", "columns": ["cost"]}
     with wording.raised(SpecError):
         parse_experiments(spec(env=env))

@@ -72,11 +72,13 @@ def training_on(name: str, env: str, model: dict[str, Any]) -> Training:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("env", "model"), [(ENTITIES, AS_ENTITIES), (CAMERAS, OWN_FRONT)], ids=["entities", "own"])
 @pytest.mark.usefixtures("rich_nets")
-def test_encoders_learn_in_every_kind_of_algorithm(name: str, env: str, model: dict[str, Any]) -> None:
+def test_observation_encoders_are_trained_by_every_kind_of_algorithm(
+    name: str, env: str, model: dict[str, Any]
+) -> None:
     assert_encoders_learn(training_on(name, env, model))
 
 
-def test_embeddings_of_integers_learn() -> None:
+def test_embeddings_of_integers_are_trained() -> None:
     as_vectors = {"observations": {"": {"encode_as": "embedding"}}}
     assert_encoders_learn(training_on("ppo", "rlrun.toys:MultiDiscreteMatch", as_vectors))
 
@@ -100,7 +102,7 @@ def assert_encoders_learn(training: Training) -> None:
 
 @pytest.mark.parametrize("name", ["ppo gru", "dqn"])
 @pytest.mark.usefixtures("rich_nets")
-def test_a_resumed_run_with_custom_encoders_matches_bit_for_bit_and_needs_trust(
+def test_resuming_a_run_with_custom_encoders_is_exact_bit_for_bit_and_requires_trust(
     name: str, tmp_path: Path, wording
 ) -> None:
     with training_on(name, CAMERAS, OWN_FRONT) as one:
@@ -135,7 +137,7 @@ one:
     ],
 )
 @pytest.mark.usefixtures("rich_nets")
-def test_encoder_mistakes_exit_with_code_2_before_anything_starts(
+def test_commands_exit_with_code_2_for_encoder_mistakes_before_anything_starts(
     command: str, model: str, message: str, tmp_path: Path
 ) -> None:
     spec = tmp_path / "spec.yaml"
@@ -156,7 +158,7 @@ def test_the_plan_shows_how_each_observation_part_is_encoded(tmp_path: Path, wor
     )
 
 
-def test_policy_and_value_of_the_agents_of_a_world_learn_from_entities() -> None:
+def test_entity_encoders_of_policy_and_value_are_trained_in_a_world() -> None:
     algorithm = rlrun.IPPO(**{**PPO, "num_envs_per_worker": 2, "model": {"hiddens": [16], **AS_ENTITIES}})
     training = Training({"world": "rlrun.toys:Foraging"}, algorithm, seed=3)
     names = {slot.name for slot in training.running.trainee.learner.policy.parameters.slots}

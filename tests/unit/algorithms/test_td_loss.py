@@ -60,7 +60,7 @@ def learned_value(**settings: Any) -> float:
         return float(training.acting.policy().behavior().outputs(SEEN[None])[0, 0])
 
 
-def test_squared_errors_learn_the_mean_return_and_a_huber_bound_of_1_overestimates_it() -> None:
+def test_the_squared_loss_learns_the_mean_return_and_a_huber_bound_of_1_overestimates_it() -> None:
     mean = 1 / (1 - GAMMA * (1 - ENDED))
     # Errors of last steps are beyond the bound: (1 - p) (1 - (1 - gamma) V) = p.
     of_huber = (1 - ENDED / (1 - ENDED)) / (1 - GAMMA)
@@ -70,7 +70,7 @@ def test_squared_errors_learn_the_mean_return_and_a_huber_bound_of_1_overestimat
 
 
 @pytest.mark.parametrize("bound", [0.3, 1.0, 2.5])
-def test_a_bound_gives_torchs_huber_loss_with_gradients_clipped_to_the_bound(bound: float) -> None:
+def test_a_huber_bound_gives_the_huber_loss_of_torch_with_gradients_clipped_to_the_bound(bound: float) -> None:
     errors = torch.cat([torch.linspace(-4, 4, 81), torch.tensor([bound, -bound])]).requires_grad_()
     loss = huber(errors, bound)
     torch.testing.assert_close(loss, torch.nn.functional.huber_loss(errors, 0 * errors, reduction="none", delta=bound))
@@ -78,7 +78,7 @@ def test_a_bound_gives_torchs_huber_loss_with_gradients_clipped_to_the_bound(bou
     torch.testing.assert_close(gradient, errors.detach().clamp(-bound, bound))
 
 
-def test_without_a_bound_it_is_half_the_square() -> None:
+def test_the_loss_without_a_huber_bound_is_half_the_squared_error() -> None:
     errors = torch.linspace(-4, 4, 9)
     torch.testing.assert_close(huber(errors, None), errors**2 / 2)
 
@@ -123,7 +123,7 @@ def projection_by_hand(probabilities, atoms, support):
     terminated=st.booleans(),
     weights=st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7).filter(lambda weights: sum(weights) > 0.1),
 )
-def test_projection_equals_the_paper_s_algorithm(reward, gamma, n_step, terminated, weights):
+def test_the_projection_matches_the_algorithm_of_the_paper(reward, gamma, n_step, terminated, weights):
     support = np.linspace(-10, 5, 7)
     discount = 0.0 if terminated else gamma**n_step
     probabilities, atoms = np.array(weights) / sum(weights), reward + discount * support
@@ -132,7 +132,7 @@ def test_projection_equals_the_paper_s_algorithm(reward, gamma, n_step, terminat
     assert found.sum() == pytest.approx(1.0)
 
 
-def test_after_termination_the_projection_puts_all_probability_at_the_reward():
+def test_the_projection_after_termination_puts_all_probability_on_the_atom_at_the_reward():
     support = torch.linspace(-2, 2, 5)
     found = projected(torch.full((5,), 0.2), 1.0 + 0.0 * support, support)
     torch.testing.assert_close(found, torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0]))
@@ -140,7 +140,7 @@ def test_after_termination_the_projection_puts_all_probability_at_the_reward():
     torch.testing.assert_close(beyond, torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0]))
 
 
-def test_cross_entropy_less_entropy_is_the_kl_divergence():
+def test_cross_entropy_minus_entropy_is_the_kl_divergence():
     generator = torch.Generator().manual_seed(0)
     logits, other = torch.randn(2, 6, 9, generator=generator)
     targets = other.softmax(-1)
@@ -166,7 +166,7 @@ def quantile_loss_by_hand(quantiles, targets):
 
 @settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=6), st.lists(NUMBERS, min_size=1, max_size=6))
-def test_quantile_huber_equals_the_sum_over_all_pairs(quantiles, targets):
+def test_the_quantile_huber_loss_equals_the_sum_over_all_pairs(quantiles, targets):
     found = quantile_huber(torch.tensor([quantiles]), torch.tensor([targets]))
     assert found.shape == (1,)
     near = rounding_error(len(quantiles) * len(targets), size=60.0)  # an error is at most 60

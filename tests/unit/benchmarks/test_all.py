@@ -34,7 +34,7 @@ def dqn() -> dict[str, Any]:
     return {"title": "DQN", "aims": {"rlrun": {SB3: 5.0, "SBX": 2.5}, SB3: {}}, "measured": sides}
 
 
-def test_the_page_has_a_row_for_each_framework_with_the_distance_to_the_floor(
+def test_the_page_has_a_row_for_each_framework_with_its_distance_from_the_floor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     a1 = {"title": "A1", "aims": {"rlrun": {SB3: 10.0}}, "measured": {SB3: runs(2, 2, 2), "rlrun": runs(8, 8, 8)}}
@@ -67,7 +67,7 @@ def test_the_page_has_a_row_for_each_framework_with_the_distance_to_the_floor(
     ]
 
 
-def test_durations_are_compared_with_lower_as_better(wording) -> None:
+def test_shorter_durations_count_as_better(wording) -> None:
     sides = {"rlrun": [{"total_s": 20.0}] * 3, "RLlib, as it ships": [{"total_s": 110.0}] * 3}
     found = {"comparisons": [{"title": "a sweep", "aims": {}, "measured": sides}]}
     (comparison,) = page.comparisons("sweep", bench_all.PAIRS["sweep"], found)
@@ -75,7 +75,7 @@ def test_durations_are_compared_with_lower_as_better(wording) -> None:
     assert page.row(comparison, 0.0) == wording("110.0", "20.0", "5.50")
 
 
-def test_sides_measured_once_get_no_row_and_fewer_than_three_repetitions_are_refused(wording) -> None:
+def test_extra_sides_measured_once_get_no_row_and_compared_sides_measured_twice_are_refused(wording) -> None:
     once = {"rlrun, very first run": [{"total_s": 9.0}]}
     sides = {**once, "rlrun": [{"total_s": 2.0}] * 3, SB3: [{"total_s": 4.0}] * 3}
     found = {"comparisons": [{"title": "solve", "aims": {}, "measured": sides}]}
@@ -86,12 +86,12 @@ def test_sides_measured_once_get_no_row_and_fewer_than_three_repetitions_are_ref
         page.table(kept(ppo_a1=[twice]))
 
 
-def test_results_with_uncommitted_changes_are_refused() -> None:
+def test_results_measured_with_uncommitted_changes_are_refused() -> None:
     with pytest.raises(SystemExit, match="commit first"):
         page.table(kept(commit="c1+changes", dqn=[dqn()]))
 
 
-def test_a_results_file_of_another_commit_is_not_continued(tmp_path: Path, wording) -> None:
+def test_results_are_not_appended_to_a_file_from_a_different_commit(tmp_path: Path, wording) -> None:
     file = tmp_path / "all.json"
     assert bench_all.kept_in(file, "c1") == {"commit": "c1", "pairs": {}}
     bench_all.write(file, kept(dqn=[dqn()]))
@@ -100,7 +100,7 @@ def test_a_results_file_of_another_commit_is_not_continued(tmp_path: Path, wordi
         bench_all.kept_in(file, "c2")
 
 
-def test_every_pair_names_an_existing_benchmark_part() -> None:
+def test_every_benchmark_pair_names_an_existing_part() -> None:
     for pair in bench_all.PAIRS.values():
         text = (Path(bench_all.__file__).parent / pair.topic / "run.py").read_text()
         assert f'"{pair.part}"' in text

@@ -33,14 +33,14 @@ SPEC = Entry("few", 1, {"algorithm": "ppo", "env": "CartPole-v1"}, [0, 1], "few"
 HEALTHY = Entry("fine", 1, "regression/ppo_cartpole", [0])
 
 
-def test_rank_is_the_position_of_a_finding_and_env_checks_apply_only_to_env_faults() -> None:
+def test_the_rank_is_the_position_of_the_finding_and_env_checks_apply_only_to_env_faults() -> None:
     found = record(FAULT, "values grow", "env: late observations", topics=("late observations",))
     assert (rank(found), seen_by_check(found)) == (2, True)
     assert (rank(record(FAULT, "values grow")), seen_by_check(record(FAULT))) == (None, False)
     assert seen_by_check(record(SPEC, topics=("few updates",))) is None
 
 
-def test_each_half_has_a_table_and_a_repeated_mistake_counts_once_with_its_worse_rank() -> None:
+def test_each_half_has_its_own_table_and_a_repeated_mistake_counts_once_with_its_worse_rank() -> None:
     later = Entry(**{**asdict(FAULT), "name": "later", "half": 2})
     again = Entry(**{**asdict(FAULT), "name": "again", "half": 2, "same_as": "later"})
     known = {entry.name: entry for entry in (FAULT, SPEC, HEALTHY, later, again)}
@@ -59,7 +59,7 @@ def test_each_half_has_a_table_and_a_repeated_mistake_counts_once_with_its_worse
     assert lines.index(second) > max(index for index, line in enumerate(lines) if "`late`" in line or "`fine`" in line)
 
 
-def test_findings_before_a_detector_change_are_shown_next_to_current_findings() -> None:
+def test_findings_from_before_a_detector_change_are_shown_next_to_the_current_findings() -> None:
     later = Entry(**{**asdict(FAULT), "name": "later", "half": 2})
     fine = Entry(**{**asdict(HEALTHY), "half": 2})
     now = {"later": record(later, "env: late observations", topics=("late observations",)), "fine": record(fine)}

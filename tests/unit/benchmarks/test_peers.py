@@ -10,7 +10,7 @@ import pytest
 from benchmarks import peers
 
 
-def test_an_unknown_part_exits_with_a_list_of_known_parts(capsys: pytest.CaptureFixture[str], wording) -> None:
+def test_the_error_for_an_unknown_part_lists_the_known_parts(capsys: pytest.CaptureFixture[str], wording) -> None:
     parser = peers.parser_of("Measures.", ["fast", "slow", "slow", "ways"], unasked=["ways"])
     assert parser.parse_args([]).only == ["fast", "slow"]
     assert parser.parse_args(["--only", "ways,fast"]).only == ["ways", "fast"]
@@ -26,7 +26,7 @@ def test_unpinned_packages_get_the_version_that_rlrun_uses() -> None:
     assert {"gymnasium", "ray", "torch", "stable-baselines3"} <= names
 
 
-def test_a_measured_window_starts_with_the_last_result_of_the_warm_up() -> None:
+def test_a_measured_window_starts_at_the_last_result_of_the_warm_up() -> None:
     numbers = count()
     found, clocks = peers.in_window({"warm_up_s": 0.0, "window_s": 0.01}, lambda: next(numbers))
     assert found == list(range(len(found)))
@@ -34,12 +34,12 @@ def test_a_measured_window_starts_with_the_last_result_of_the_warm_up() -> None:
     assert peers.in_window({"warm_up_s": 0.0, "window_s": 0.0}, lambda: next(numbers))[0] == [found[-1] + 1]
 
 
-def test_rates_are_computed_from_differences_between_two_marks() -> None:
+def test_rates_are_computed_from_the_differences_between_two_marks() -> None:
     first, last = {"seconds": 1.0, "env_steps": 100}, {"seconds": 3.0, "env_steps": 700}
     assert peers.rates([peers.between(first, last)]) == [300.0]
 
 
-def test_sides_take_alternating_turns_and_the_fastest_stretch_of_each_is_reported() -> None:
+def test_the_compared_sides_take_turns_and_the_fastest_stretch_of_each_is_reported() -> None:
     said: list[str] = []
     ticks = iter([0.0, 4.0, 4.0, 10.0, 10.0, 12.0, 12.0, 20.0])
     turns = {"one": lambda: said.append("one"), "other": lambda: said.append("other")}
@@ -48,7 +48,7 @@ def test_sides_take_alternating_turns_and_the_fastest_stretch_of_each_is_reporte
     assert found == {"one": 1.0, "other": 3.0}
 
 
-def test_the_environment_of_all_sides_omits_openblas_coretype(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_side_inherits_the_environment_variable_openblas_coretype(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     assert "OPENBLAS_CORETYPE" not in peers.environment()
     assert peers.environment()["OPENBLAS_NUM_THREADS"] == "1"

@@ -39,7 +39,7 @@ def test_a_broken_plugin_does_not_hide_the_other_algorithms(wording) -> None:
     assert found["broken"]["summary"] == wording("no_such_lab.gone")
 
 
-def test_algorithms_are_listed_by_kind_and_three_to_start_with_come_first(wording) -> None:
+def test_algorithms_are_listed_by_kind_after_three_recommended_ones(wording) -> None:
     lines = CliRunner().invoke(cli, ["algorithms"]).stdout.splitlines()
     assert lines[2] == wording()
     assert [line.split()[0] for line in lines[3:6]] == ["ppo", "dqn", "sac"]
@@ -47,7 +47,7 @@ def test_algorithms_are_listed_by_kind_and_three_to_start_with_come_first(wordin
     assert kinds == list(registry.BUILT_IN_BY_KIND)
 
 
-def test_listing_imports_no_algorithm_and_nothing_that_takes_long() -> None:
+def test_listing_algorithms_imports_none_of_them_and_nothing_slow() -> None:
     listing = (
         "from rlrun.cli.main import cli\nimport sys\ncli(['algorithms'], standalone_mode=False)\nprint(*sys.modules)"
     )
@@ -59,12 +59,12 @@ def test_listing_imports_no_algorithm_and_nothing_that_takes_long() -> None:
     )
 
 
-def test_every_algorithm_is_of_one_kind() -> None:
+def test_every_algorithm_belongs_to_exactly_one_kind() -> None:
     names = [name for kind in registry.BUILT_IN_BY_KIND.values() for name in kind]
     assert sorted(names) == list(registry.BUILT_IN)
 
 
-def test_envs_lists_the_newest_versions_and_some_of_each_family() -> None:
+def test_the_envs_command_lists_the_newest_versions_and_some_envs_of_each_family() -> None:
     rows = [line.split() for line in CliRunner().invoke(cli, ["envs"]).stdout.splitlines()]
     ids = [row[0] for row in rows if len(row) > 3]
     assert ids[1:3] == ["Acrobot-v1", "CartPole-v1"]
@@ -72,7 +72,7 @@ def test_envs_lists_the_newest_versions_and_some_of_each_family() -> None:
     assert sum(env_id.startswith("ALE/") for env_id in ids) == 12
 
 
-def test_envs_with_a_text_lists_all_versions_that_contain_it() -> None:
+def test_the_envs_command_with_a_text_lists_all_versions_whose_ids_contain_it() -> None:
     rows = [line.split() for line in CliRunner().invoke(cli, ["envs", "cartpole-v"]).stdout.splitlines()]
     ids = {row[0] for row in rows[1:]}
     assert {"CartPole-v0", "CartPole-v1"} <= ids

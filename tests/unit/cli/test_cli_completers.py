@@ -34,12 +34,12 @@ def offered(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["status", "show", "resume", "label", "report", "plot", "diagnose", "evaluate"])
-def test_commands_that_take_a_run_complete_run_names(command: str) -> None:
+def test_run_names_are_completed_for_commands_that_take_a_run(command: str) -> None:
     assert offered(command, "po") == ["pole"]
     assert offered(command, "elsewhere/") == ["(dir)"]
 
 
-def test_a_run_name_and_slash_completes_trial_names() -> None:
+def test_a_run_name_followed_by_a_slash_is_completed_with_trial_names() -> None:
     assert offered("compare", "pole/00") == ["pole/000-seed=0", "pole/001-seed=1"]
 
 
@@ -47,7 +47,7 @@ def test_completion_looks_for_runs_in_the_given_runs_dir(folder: Path) -> None:
     assert offered("show", "--runs-dir", str(folder), "po") == ["(dir)"]
 
 
-def test_every_argument_for_a_run_or_a_spec_is_completed() -> None:
+def test_every_argument_that_takes_a_run_or_a_spec_is_completed() -> None:
     context = click.Context(cli)
     arguments = [
         (name, parameter)
@@ -61,12 +61,12 @@ def test_every_argument_for_a_run_or_a_spec_is_completed() -> None:
     assert own == ["translate"]  # a file of another library
 
 
-def test_tags_are_completed_from_the_run_or_from_all_runs() -> None:
+def test_tags_are_completed_from_the_given_run_or_otherwise_from_all_runs() -> None:
     assert offered("label", "pole", "--untag", "") == ["good", "lr"]
     assert offered("runs", "--tag", "g") == ["good"]
 
 
-def test_settings_are_completed_for_the_algorithm_or_spec() -> None:
+def test_setting_names_are_completed_for_the_given_algorithm_or_spec() -> None:
     assert offered("train", "--algorithm", "ppo", "--set", "config.gae") == ["config.gae_lambda="]
     assert offered("train", "mine.yaml", "--set", "config.target_e") == ["config.target_entropy="]
     assert offered("train", "broken.yaml", "--set", "config.num_env") == ["config.num_envs_per_worker="]
@@ -76,7 +76,7 @@ def test_settings_are_completed_for_the_algorithm_or_spec() -> None:
     assert offered("train", "mine.yaml", "--set", "config.lr=1") == []
 
 
-def test_envs_and_specs_are_offered() -> None:
+def test_env_ids_and_specs_are_completed() -> None:
     assert "CartPole-v1" in offered("train", "--algorithm", "ppo", "--env", "CartP")
     assert offered("init", "--env", "Acro") == ["Acrobot-v1"]
     assert offered("train", "mi")[0] == "mine.yaml"
@@ -86,7 +86,7 @@ def test_envs_and_specs_are_offered() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_completes_runs_and_trials_with_the_signs_in_their_names(shell: str) -> None:
+def test_every_shell_completes_run_and_trial_names_that_contain_slashes_and_equals_signs(shell: str) -> None:
     shell_class = get_completion_class(shell)
     assert shell_class is not None
     complete = shell_class(cli, {}, "rlrun", "_RLRUN_COMPLETE")

@@ -68,7 +68,7 @@ def rlrun(run: RunDirectory, command: str, *words: str) -> Result:
         (list.clear, ": the rows of iterations 1 to 5 are missing and not in any checkpoint"),
     ],
 )
-def test_every_command_that_reads_results_reports_their_damage(
+def test_every_command_that_reads_results_reports_damage_to_them(
     run: RunDirectory, tmp_path: Path, damage: Callable[[list[str]], None], told: str, wording
 ) -> None:
     file = run.path / run.table.trials[0] / "result.json"
@@ -91,7 +91,7 @@ def test_every_command_that_reads_results_reports_their_damage(
 @pytest.mark.parametrize(
     ("damage", "ends"), [(remove_the_last_row, "ends with iteration 4"), (list.clear, "has no rows")]
 )
-def test_status_reports_a_missing_last_row(
+def test_the_status_command_reports_a_missing_last_row(
     run: RunDirectory, damage: Callable[[list[str]], None], ends: str, wording
 ) -> None:
     file = run.path / run.table.trials[0] / "result.json"
@@ -107,7 +107,7 @@ def test_status_reports_a_missing_last_row(
 
 
 @pytest.mark.parametrize("name", ["run.json", "spec.yaml", "000-seed=0/trial.json"])
-def test_a_file_of_a_run_that_was_altered_is_named_by_every_command(run: RunDirectory, name: str) -> None:
+def test_every_command_names_the_altered_file_of_a_run(run: RunDirectory, name: str) -> None:
     file = run.path / name
     file.write_text(file.read_text().replace("iteration", "iterations").replace("python", "pythons"))
     for command in ("status", "show", "resume"):
@@ -126,7 +126,7 @@ def test_a_directory_in_place_of_a_run_file_is_reported_as_damage(run: RunDirect
         assert f"{run.path / name}: cannot parse: it is a directory" in done.output
 
 
-def test_a_run_without_run_json_is_reported_as_damaged_not_unknown(run: RunDirectory, wording) -> None:
+def test_a_run_without_run_json_is_reported_as_damaged_rather_than_unknown(run: RunDirectory, wording) -> None:
     (run.path / "run.json").unlink()
     for command in ("status", "show", "resume"):
         done = rlrun(run, command)
@@ -144,7 +144,7 @@ def test_commands_report_no_damage_for_an_intact_run(run: RunDirectory) -> None:
     assert "--extend" in done.stderr
 
 
-def test_many_trials_with_damaged_results_are_counted(tmp_path: Path, wording) -> None:
+def test_trials_with_damaged_results_are_counted_if_there_are_many(tmp_path: Path, wording) -> None:
     (experiment,) = parse_experiments({"pole": {**SPEC, "seeds": 5}})
     run = RunDirectory.create(tmp_path, "pole", experiment, experiment.trials(), "local")
     for name in run.table.trials:
@@ -156,7 +156,7 @@ def test_many_trials_with_damaged_results_are_counted(tmp_path: Path, wording) -
 
 
 @pytest.mark.parametrize(("sort", "read"), [("age", ["new"]), ("name", ["new"]), ("best", ["new", "old"])])
-def test_with_a_limit_only_the_runs_needed_for_the_list_are_read(
+def test_with_a_limit_the_runs_command_reads_only_the_runs_it_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sort: str, read: list[str]
 ) -> None:
     (experiment,) = parse_experiments({"pole": SPEC})

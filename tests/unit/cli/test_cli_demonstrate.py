@@ -35,7 +35,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "examples")
 
 
-def test_the_command_reproduces_the_shipped_demonstrations(tmp_path: Path, lab: None, wording) -> None:
+def test_the_demonstrate_command_reproduces_the_shipped_demonstrations(tmp_path: Path, lab: None, wording) -> None:
     output = tmp_path / "shown.npz"
     env = "rlrun.toys:SparseMountainCar"
     words = ("--policy", "my_lab.mountain_car:push_along", "--env", env, "--episodes", 20)
@@ -52,7 +52,7 @@ def test_the_command_reproduces_the_shipped_demonstrations(tmp_path: Path, lab: 
     assert 100 < found.num_steps / 20 < 130
 
 
-def test_recorded_episodes_match_what_happened_in_the_env(tmp_path: Path, lab: None) -> None:
+def test_recorded_demonstrations_match_what_happened_in_the_env(tmp_path: Path, lab: None) -> None:
     words = ("--policy", "my_lab.mountain_car:push_along", "--env", "MountainCar-v0", "--episodes", 2)
     demonstrate(*words, "-o", tmp_path / "shown.npz")
     found = load_demonstrations(str(tmp_path / "shown.npz"))
@@ -67,7 +67,7 @@ def test_recorded_episodes_match_what_happened_in_the_env(tmp_path: Path, lab: N
     np.testing.assert_array_equal(columns["actions"][columns["valid"]], pushes[columns["valid"]])
 
 
-def test_a_saved_recurrent_policy_demonstrates_the_actions_it_takes_in_its_env(tmp_path: Path) -> None:
+def test_demonstrations_of_a_saved_recurrent_policy_hold_the_actions_it_takes_when_asked(tmp_path: Path) -> None:
     with Training(POSITIONS, R2D2(model={"core_width": 8})) as training:
         checkpoint = training.save(tmp_path / "checkpoint")
         assert demonstrate(checkpoint, "--episodes", 2, "-o", tmp_path / "shown.npz").exit_code == 0
@@ -82,7 +82,7 @@ def test_a_saved_recurrent_policy_demonstrates_the_actions_it_takes_in_its_env(t
             first = not valid
 
 
-def test_a_nonzero_first_action_is_stored() -> None:
+def test_an_action_space_that_does_not_start_at_0_is_recorded_in_the_demonstrations() -> None:
     env = EnvConfig(id="rlrun.toys:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
     shown, returns = record_demonstrations(lambda observation, starts, prev_reward: (np.int64(7), None), env, 2, seed=0)
     assert returns == [1.0, 1.0]
@@ -90,7 +90,9 @@ def test_a_nonzero_first_action_is_stored() -> None:
     assert shown.columns["actions"].tolist() == [7, 7, 7, 7]
 
 
-def test_a_folder_becomes_a_data_set_with_the_same_episodes(tmp_path: Path, lab: None, wording) -> None:
+def test_demonstrating_into_a_folder_writes_a_data_set_with_the_same_episodes_as_a_file(
+    tmp_path: Path, lab: None, wording
+) -> None:
     words = ("--policy", "my_lab.mountain_car:push_along", "--env", "MountainCar-v0", "--episodes", 12)
     done = demonstrate(*words, "-o", tmp_path / "shown")
     assert done.exit_code == 0, done.output
@@ -109,7 +111,7 @@ def test_a_folder_becomes_a_data_set_with_the_same_episodes(tmp_path: Path, lab:
     assert demonstrate(*words, "-o", tmp_path / "shown").exit_code == 2  # nothing is overwritten
 
 
-def test_sampled_log_probabilities_refer_to_the_stored_env_actions(tmp_path: Path) -> None:
+def test_stored_log_probabilities_are_those_of_the_stored_env_actions(tmp_path: Path) -> None:
     with Training("Pendulum-v1", PPO(num_envs_per_worker=1, model={"hiddens": (4,)})) as training:
         checkpoint = training.save(tmp_path / "checkpoint")
         words = (checkpoint, "--episodes", 1, "--actions", "sampled", "-o", tmp_path / "shown")
@@ -125,7 +127,7 @@ def test_sampled_log_probabilities_refer_to_the_stored_env_actions(tmp_path: Pat
     assert (rows["logp"][~inside] < 0).all()  # probabilities, not densities
 
 
-def test_an_epsilon_greedy_policy_stores_the_probabilities_of_its_draws(tmp_path: Path) -> None:
+def test_demonstrations_of_an_epsilon_greedy_policy_store_the_probabilities_of_its_actions(tmp_path: Path) -> None:
     with Training("CartPole-v1", DQN(num_envs_per_worker=1, epsilon=0.5, model={"hiddens": (4,)})) as training:
         checkpoint = training.save(tmp_path / "checkpoint")
         words = (checkpoint, "--episodes", 2, "--actions", "sampled", "-o", tmp_path / "shown")
@@ -150,13 +152,13 @@ def test_an_epsilon_greedy_policy_stores_the_probabilities_of_its_draws(tmp_path
         (("run", "-o", "nowhere/shown.npz"), "does not exist"),
     ],
 )
-def test_unusable_arguments_are_refused_with_a_reason(words: tuple[str, ...], told: str, lab: None) -> None:
+def test_invalid_arguments_are_refused_with_a_reason(words: tuple[str, ...], told: str, lab: None) -> None:
     done = demonstrate(*words)
     assert done.exit_code == 2
     assert told in done.output
 
 
-def test_multi_agent_worlds_are_refused_with_a_message(tmp_path: Path, wording) -> None:
+def test_demonstrations_in_multi_agent_worlds_are_refused_with_a_message(tmp_path: Path, wording) -> None:
     env = "{world: 'rlrun.toys:CartPoles'}"
     done = demonstrate("--policy", "math:floor", "--env", env, "-o", tmp_path / "shown.npz")
     assert done.exit_code == 2

@@ -41,7 +41,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_each_finding_has_its_number_its_reason_and_what_to_try(runs: Path, wording) -> None:
+def test_each_finding_is_numbered_and_shown_with_its_reason_and_what_to_try(runs: Path, wording) -> None:
     done = invoke("diagnose", "still", "--runs-dir", runs)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
@@ -51,7 +51,7 @@ def test_each_finding_has_its_number_its_reason_and_what_to_try(runs: Path, word
     assert lines[6:9] == wording("config.minibatch_size", "config.num_epochs", "72")
 
 
-def test_json_holds_the_findings_and_the_random_policy(runs: Path) -> None:
+def test_json_contains_the_findings_and_the_result_of_the_random_policy(runs: Path) -> None:
     done = invoke("diagnose", "still", "--runs-dir", runs, "--episodes", 5, "--json")
     data = json.loads(done.stdout)
     assert [one["name"] for one in data["findings"]] == ["zero learning rate", "few updates"]
@@ -67,7 +67,7 @@ def test_the_env_of_a_run_outside_runs_dir_is_not_created_without_trust(runs: Pa
     assert "a random policy" in invoke("diagnose", runs / "still", "--runs-dir", tmp_path, "--trust").stdout
 
 
-def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_ones(tmp_path: Path, wording) -> None:
+def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_policies(tmp_path: Path, wording) -> None:
     ppo = {"lr": 0.0, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 2, "compile": False}
     spec = {
         "env": {"world": "rlrun.toys:CartPoles", "kwargs": {"num_agents": 3}},
@@ -116,7 +116,7 @@ def test_a_failed_trial_is_reported_first_and_its_env_is_not_run_again(
     assert len(lines) == 6
 
 
-def test_a_diverged_trial_is_reported_first_with_applicable_settings(tmp_path: Path, wording) -> None:
+def test_a_diverged_trial_is_reported_first_with_advice_on_settings_that_apply_to_it(tmp_path: Path, wording) -> None:
     config = {"lr": 1e20, "max_grad_norm": None, "learning_starts": 64, "compile": False, "double": False}
     spec = {"algorithm": "dqn", "env": "CartPole-v1", "config": config, "stop": {"env_steps": 3000}}
     with pytest.raises(TrainingFailed):
@@ -127,7 +127,9 @@ def test_a_diverged_trial_is_reported_first_with_applicable_settings(tmp_path: P
     assert first["advice"] == wording("config.lr", "config.max_grad_norm", "config.clip_rewards")
 
 
-def test_a_trial_that_was_interrupted_says_so(runs: Path, tmp_path: Path, wording) -> None:
+def test_the_diagnosis_of_an_interrupted_trial_says_that_it_was_interrupted(
+    runs: Path, tmp_path: Path, wording
+) -> None:
     shutil.copytree(runs / "still", tmp_path / "still")
     for path in (tmp_path / "still").glob("*/trial.json"):
         record = json.loads(path.read_text())

@@ -15,7 +15,7 @@ def docs(*words: str) -> Result:
     return CliRunner().invoke(cli, ["docs", *words])
 
 
-def test_docs_prints_the_folder_and_lists_every_page_with_its_title() -> None:
+def test_the_docs_command_prints_the_folder_and_lists_every_page_with_its_title() -> None:
     folder, _, _, *rows = docs().stdout.splitlines()
     assert Path(folder) == DOCS.resolve()
     listed = dict(row.split(maxsplit=1) for row in rows)
@@ -25,7 +25,7 @@ def test_docs_prints_the_folder_and_lists_every_page_with_its_title() -> None:
     assert all(listed.values())
 
 
-def test_a_page_is_printed_by_its_name_or_path() -> None:
+def test_a_page_can_be_printed_given_its_name_or_path() -> None:
     text = (DOCS / "algorithms/ppo.md").read_text()
     assert docs("algorithms/ppo").stdout == docs("docs/algorithms/ppo.md").stdout == text
 

@@ -91,7 +91,7 @@ def test_a_dry_run_shows_search_spaces_searchers_schedulers_and_trial_counts(tmp
     assert [path.name for path in tmp_path.iterdir()] == ["spec.yaml"]
 
 
-def test_a_dry_run_of_one_trial_is_short(spec: Path, wording) -> None:
+def test_the_output_of_a_dry_run_of_one_trial_is_short(spec: Path, wording) -> None:
     spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
     result = rlrun("train", "-f", "spec.yaml", "--dry-run")
     assert result.stdout == wording("CartPole-v1", "000")
@@ -109,7 +109,7 @@ def test_a_dry_run_of_one_trial_is_short(spec: Path, wording) -> None:
         ("algorithm: ppo, env: CartPole-v1, stop: {iteration: 1}", ""),
     ],
 )
-def test_a_dry_run_shows_how_far_an_iteration_exceeds_the_stop(spec: Path, entry: str, told: str) -> None:
+def test_a_dry_run_shows_how_far_the_last_iteration_will_exceed_the_stop(spec: Path, entry: str, told: str) -> None:
     spec.write_text(f"one: {{{entry}}}\n")
     result = rlrun("train", "-f", "spec.yaml", "--dry-run")
     assert result.exit_code == 0, result.stderr
@@ -117,7 +117,7 @@ def test_a_dry_run_shows_how_far_an_iteration_exceeds_the_stop(spec: Path, entry
     assert [told in line for line in lines] == ([True] if told else [])
 
 
-def test_an_env_that_varies_is_shown_by_its_id(spec: Path) -> None:
+def test_a_dry_run_shows_envs_that_vary_by_their_ids(spec: Path) -> None:
     envs = "{grid_search: [CartPole-v1, {id: Pendulum-v1, kwargs: {g: 9.81}}]}"
     spec.write_text(f"one:\n  algorithm: ppo\n  env: {envs}\n  stop: {{env_steps: 1e5}}\n")
     result = rlrun("train", "-f", "spec.yaml", "--dry-run")
@@ -128,7 +128,7 @@ def test_an_env_that_varies_is_shown_by_its_id(spec: Path) -> None:
     ]
 
 
-def test_json_of_a_dry_run_lists_trials_searchers_and_schedulers() -> None:
+def test_the_json_of_a_dry_run_lists_trials_searchers_and_schedulers() -> None:
     grid, search, populations = json.loads(rlrun("train", "-f", "spec.yaml", "--dry-run", "--json").stdout)[
         "experiments"
     ]
@@ -172,23 +172,23 @@ def test_a_sweep_larger_than_max_trials_is_refused(spec: Path, words: list[str],
     ]
 
 
-def test_validate_counts_trials_and_names_schedulers_and_searchers(wording) -> None:
+def test_the_validate_command_counts_trials_and_names_schedulers_and_searchers(wording) -> None:
     assert rlrun("validate", "spec.yaml").stdout.splitlines() == wording("CartPole-v1", "20")
 
 
-def test_validate_says_nothing_of_schedulers_where_there_are_none(spec: Path, wording) -> None:
+def test_validate_does_not_mention_schedulers_if_there_are_none(spec: Path, wording) -> None:
     spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
     assert rlrun("validate", "spec.yaml").stdout.splitlines()[0] == wording()
     (described,) = json.loads(rlrun("validate", "spec.yaml", "--json").stdout)["experiments"]
     assert (described["trials"], described["scheduler"], described["searcher"]) == (1, None, None)
 
 
-def test_a_plan_of_a_spec_says_how_observations_enter_the_network(spec: Path, wording) -> None:
+def test_the_plan_of_a_spec_says_how_observations_enter_the_network(spec: Path, wording) -> None:
     spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
     assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-3:-1] == wording("shared_value", "64")
 
 
-def test_a_plan_of_a_recurrent_policy_names_its_core(spec: Path) -> None:
+def test_the_plan_of_a_recurrent_policy_names_its_core(spec: Path) -> None:
     model = "{hiddens: [32], shared_value: true, core: gru, core_width: 48}"
     spec.write_text(
         f"one: {{algorithm: ppo, env: CartPole-v1, stop: {{env_steps: 1e5}}, config: {{model: {model}}}}}\n"
@@ -197,7 +197,9 @@ def test_a_plan_of_a_recurrent_policy_names_its_core(spec: Path) -> None:
 
 
 @pytest.mark.parametrize("learner", ["{algorithm: maml", "{algorithm: pg, config: {use_baseline: false}"])
-def test_a_plan_of_a_policy_without_a_value_says_nothing_of_sharing_it(spec: Path, learner: str, wording) -> None:
+def test_the_plan_of_a_policy_without_a_value_network_does_not_mention_value_sharing(
+    spec: Path, learner: str, wording
+) -> None:
     spec.write_text(f"one: {learner}, env: CartPole-v1, stop: {{env_steps: 1e5}}}}\n")
     assert wording("64") in rlrun("plan", "-f", "spec.yaml").stdout.splitlines()
 
@@ -210,13 +212,13 @@ def test_the_plan_of_a_spec_lists_the_settings_of_its_preset(spec: Path, wording
     )
 
 
-def test_plan_prints_a_plan_for_experiments_with_a_searcher() -> None:
+def test_the_plan_command_accepts_experiments_with_a_searcher() -> None:
     result = rlrun("plan", "-f", "spec.yaml")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("# ") >= 3
 
 
-def test_a_world_can_be_given_on_the_command_line_as_in_a_spec() -> None:
+def test_a_world_can_be_given_on_the_command_line_in_the_form_used_in_specs() -> None:
     planned = rlrun("train", "--algorithm", "ppo", "--env", "{world: 'rlrun.toys:CartPoles'}", "--dry-run", "--json")
     assert planned.exit_code == 0
     (experiment,) = json.loads(planned.stdout)["experiments"]
@@ -232,7 +234,9 @@ class CountedCartPoles(CartPoles):
 
 
 @pytest.mark.parametrize("command", [("validate",), ("train", "--dry-run")])
-def test_a_pattern_that_matches_no_agent_is_reported(command: Sequence[str], tmp_path: Path, wording: Any) -> None:
+def test_a_mapping_pattern_that_matches_no_agent_is_reported(
+    command: Sequence[str], tmp_path: Path, wording: Any
+) -> None:
     spec = tmp_path / "poles.yaml"
     spec.write_text(
         f"poles:\n  env: {{world: '{__name__}:CountedCartPoles'}}\n  policies: {{a: {{algorithm: ppo}}}}\n"

@@ -35,14 +35,14 @@ def slow() -> Result:
         return check("CartPole-v1")
 
 
-def test_a_slow_check_says_what_it_does_stage_by_stage(slow: Result) -> None:
+def test_a_slow_check_announces_each_of_its_stages(slow: Result) -> None:
     assert [line.partition(": ")[0] for line in slow.stderr.splitlines()] == ["CartPole-v1"] * 6
     assert "100 env steps" in slow.stderr.splitlines()[0]
     assert "algorithms" in slow.stderr.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_check_limits_torch_to_one_thread() -> None:
+def test_checking_an_env_limits_torch_to_one_thread() -> None:
     assert torch.get_num_threads() == 1
 
 
@@ -74,7 +74,7 @@ def test_an_env_id_is_checked_and_suitable_algorithms_are_listed(slow: Result) -
     assert " td3" not in told["algorithms"]
 
 
-def test_each_env_of_a_spec_is_checked_once_and_json_prints_no_progress(
+def test_each_env_of_a_spec_is_checked_once_and_no_progress_is_printed_with_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(env, "Timer", Elapsed)
@@ -89,7 +89,7 @@ def test_each_env_of_a_spec_is_checked_once_and_json_prints_no_progress(
     assert notes == ["episodes"]  # no episode of the pendulum ends within 50 steps
 
 
-def test_a_mistake_in_the_env_exits_with_code_6(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_an_env_with_a_mistake_exits_with_code_6(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "report")
     done = check("broken_worlds:Unseeded")
     assert done.exit_code == ExitCode.ENVIRONMENT_UNUSABLE
@@ -118,7 +118,7 @@ def test_an_unknown_id_is_refused_with_the_closest_one(wording) -> None:
     assert done.stderr == wording("CartPole-v1")
 
 
-def test_a_mapping_and_a_bare_name_denote_the_same_world() -> None:
+def test_a_world_can_be_given_as_a_mapping_or_by_its_bare_name() -> None:
     mapping = "{world: 'rlrun.toys:CartPoles', kwargs: {}}"
     assert env._targets(mapping) == env._targets("rlrun.toys:CartPoles")
 
@@ -134,7 +134,7 @@ def test_a_world_can_be_checked_by_its_name() -> None:
     assert " vdn" in told["algorithms"]
 
 
-def test_findings_name_the_policy_of_a_world(tmp_path: Path) -> None:
+def test_findings_about_a_world_name_the_policy_they_concern(tmp_path: Path) -> None:
     spec = tmp_path / "world.yaml"
     spec.write_text(
         "world:\n  env: {world: 'rlrun.toys:CartPoles'}\n  seeds: 2\n  stop: {env_steps: 1}\n"

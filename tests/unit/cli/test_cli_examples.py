@@ -17,7 +17,7 @@ def examples(*words: str | Path) -> Result:
     return CliRunner().invoke(cli, ["examples", *map(str, words)])
 
 
-def test_the_whole_list_ends_with_the_folder_of_the_other_examples() -> None:
+def test_the_full_list_of_examples_ends_with_the_folder_that_holds_the_example_files() -> None:
     assert f"{EXAMPLES} (" in examples().stdout.splitlines()[-1]
     assert json.loads(examples("cartpole/cem", "--json").stdout)["examples"] == str(EXAMPLES)
     assert str(EXAMPLES) not in examples("cartpole/cem").stdout
@@ -31,7 +31,7 @@ def test_the_examples_are_copied_to_a_new_folder(tmp_path: Path) -> None:
     assert "my_lab/awr.py" in copied
 
 
-def test_a_folder_that_exists_is_not_written_to(tmp_path: Path, wording) -> None:
+def test_examples_are_not_copied_to_an_existing_folder(tmp_path: Path, wording) -> None:
     (tmp_path / "lab").mkdir()
     done = examples("--copy", tmp_path / "lab")
     assert done.exit_code == 2

@@ -46,7 +46,9 @@ def example(name: str) -> ModuleType:
     return module
 
 
-def test_an_exported_policy_plays_the_same_in_a_program_with_only_onnxruntime(saved: Path, tmp_path: Path) -> None:
+def test_an_exported_policy_acts_identically_in_a_program_that_uses_only_onnxruntime(
+    saved: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "policy.onnx"
     found = json.loads(rlrun("export", saved / "lstm", "-o", file, "--json").stdout)
     assert found["file"] == str(file)
@@ -70,7 +72,7 @@ def test_an_exported_policy_plays_the_same_in_a_program_with_only_onnxruntime(sa
     assert example("with_onnxruntime").returns(str(file), 2) == pytest.approx(returns, rel=1e-4)
 
 
-def test_metadata_contain_env_spaces_env_steps_noise_and_the_spec_hash(saved: Path, tmp_path: Path) -> None:
+def test_exported_metadata_contain_the_env_spaces_env_steps_noise_and_spec_hash(saved: Path, tmp_path: Path) -> None:
     file = tmp_path / "policy.onnx"
     done = rlrun("export", saved / "dense", "-o", file, "--actions", "sampled")
     assert "matches the policy on" in done.stdout
@@ -82,7 +84,7 @@ def test_metadata_contain_env_spaces_env_steps_noise_and_the_spec_hash(saved: Pa
     assert len(metadata["spec_sha256"]) == 64
 
 
-def test_the_numpy_and_c_examples_act_like_the_policy(saved: Path, tmp_path: Path) -> None:
+def test_the_numpy_and_c_examples_for_exported_policies_act_like_the_policy(saved: Path, tmp_path: Path) -> None:
     rlrun("export", saved / "dense", "-o", tmp_path / "policy.c", "--to", "c")
     program = tmp_path / "act"
     sources = [str(EXAMPLES / "act.c"), str(tmp_path / "policy.c")]
@@ -98,7 +100,7 @@ def test_the_numpy_and_c_examples_act_like_the_policy(saved: Path, tmp_path: Pat
     assert set(acted) == {0, 1}
 
 
-def test_a_file_may_be_compared_on_a_data_set(saved: Path, tmp_path: Path) -> None:
+def test_an_exported_file_can_be_compared_with_its_policy_on_a_data_set(saved: Path, tmp_path: Path) -> None:
     draws = np.random.default_rng(0)
     with SetWriter(tmp_path / "set", Box(-np.inf, np.inf, (4,)), Discrete(2)) as writer:
         for _ in range(5):
@@ -131,7 +133,7 @@ def test_an_unknown_policy_is_refused_and_nothing_is_written(saved: Path, tmp_pa
         ("p.onnx", "c", "use --to onnx"),
     ],
 )
-def test_a_file_suffix_that_does_not_fit_the_format_is_refused_with_a_suggestion(
+def test_a_file_suffix_that_does_not_match_the_format_is_refused_with_a_suggestion(
     saved: Path, tmp_path: Path, name: str, to: str, advice: str, wording
 ) -> None:
     done = rlrun("export", saved / "dense", "-o", tmp_path / name, "--to", to)
@@ -141,7 +143,7 @@ def test_a_file_suffix_that_does_not_fit_the_format_is_refused_with_a_suggestion
     assert not list(tmp_path.iterdir())
 
 
-def test_a_policy_of_a_world_is_exported_by_its_name(tmp_path: Path) -> None:
+def test_a_policy_of_a_world_can_be_chosen_for_export_by_its_name(tmp_path: Path) -> None:
     world = {"world": "rlrun.toys:CartPoles", "kwargs": {"num_agents": 2}}
     own = {"hiddens": (4,), "views": {"prev_actions": 1}}
     learners = {"plain": PPO(model=DENSE, compile=False), "viewing": PPO(model=own, compile=False)}
@@ -155,7 +157,7 @@ def test_a_policy_of_a_world_is_exported_by_its_name(tmp_path: Path) -> None:
     assert list(json.loads(rlrun(*words).stdout)["inputs"]) == ["obs"]
 
 
-def test_exporting_a_cnn_to_c_is_refused_with_its_unsupported_operators(tmp_path: Path, wording) -> None:
+def test_exporting_a_cnn_to_c_is_refused_and_the_unsupported_operators_are_named(tmp_path: Path, wording) -> None:
     env = {
         "id": "Pendulum-v1",
         "wrappers": [{"id": "rlrun.toys:PendulumImages", "kwargs": {"size": 20}}],

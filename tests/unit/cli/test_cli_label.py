@@ -31,7 +31,7 @@ def test_without_labels_the_table_of_runs_has_no_tags_column(runs: Path) -> None
     assert (first["tags"], first["note"], second["tags"]) == ([], "", [])
 
 
-def test_labels_can_be_changed_and_are_shown_by_runs_status_and_show(runs: Path) -> None:
+def test_labels_can_be_changed_and_are_shown_by_the_commands_runs_status_and_show(runs: Path) -> None:
     assert command("label", "pole", "--tag", "good", "--tag", "old", "--runs-dir", runs).exit_code == 0
     changed = command("label", "pole", "--untag", "old", "--tag", "lr", "--note", "wider", "--runs-dir", runs, "--json")
     document = json.loads(changed.stdout)
@@ -46,7 +46,7 @@ def test_labels_can_be_changed_and_are_shown_by_runs_status_and_show(runs: Path)
     assert command("label", "pole", "--note", "", "--runs-dir", runs).stdout == "tags: good, lr\n"
 
 
-def test_runs_are_chosen_by_all_the_given_tags(runs: Path, wording) -> None:
+def test_runs_that_have_all_the_given_tags_are_listed(runs: Path, wording) -> None:
     command("label", "pole", "--tag", "good", "--tag", "lr", "--runs-dir", runs)
     command("label", "other", "--tag", "good", "--runs-dir", runs)
 
@@ -59,7 +59,7 @@ def test_runs_are_chosen_by_all_the_given_tags(runs: Path, wording) -> None:
     assert command("runs", "--tag", "bad", "--runs-dir", runs).stdout == wording(runs)
 
 
-def test_removing_an_unknown_tag_suggests_the_closest_one(runs: Path, wording) -> None:
+def test_an_attempt_to_remove_an_unknown_tag_suggests_the_closest_one(runs: Path, wording) -> None:
     assert "it has no tags" in command("label", "pole", "--untag", "good", "--runs-dir", runs).stderr
     command("label", "pole", "--tag", "good", "--runs-dir", runs)
     wrong = command("label", "pole", "--untag", "god", "--runs-dir", runs)

@@ -49,7 +49,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "league", folder / "alone"
 
 
-def test_league_shows_the_ratings_and_payoffs_of_a_checkpoint(saved: tuple[Path, Path]) -> None:
+def test_the_league_command_shows_the_ratings_and_payoffs_of_a_checkpoint(saved: tuple[Path, Path]) -> None:
     found = document("league", saved[0])
     assert set(found["ratings"]) == {"main:0", "main:1"}
     assert found["ratings"]["main:0"] == 0.0
@@ -61,7 +61,7 @@ def test_league_shows_the_ratings_and_payoffs_of_a_checkpoint(saved: tuple[Path,
     assert "Elo" in shown
 
 
-def test_the_table_has_a_line_for_each_member_and_a_column_for_each_opponent() -> None:
+def test_the_payoff_table_has_a_row_for_each_member_and_a_column_for_each_opponent() -> None:
     found = {
         "ratings": {"main:1": 100.4, "main:0": 0.0},
         "payoffs": [
@@ -80,7 +80,7 @@ def test_a_checkpoint_without_a_league_is_refused(saved: tuple[Path, Path]) -> N
     assert "the spec has no seats, so there is no league" in done.output
 
 
-def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]) -> None:
+def test_a_policy_can_play_against_a_script_and_against_another_checkpoint(saved: tuple[Path, Path]) -> None:
     script = "minimax"
     found = document("evaluate", saved[1], "--against", script, "--episodes", 6)
     assert found["wins"]["number"] == 0
@@ -91,7 +91,9 @@ def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]
     assert sum(other[ending]["number"] for ending in ("wins", "draws", "losses")) == 4
 
 
-def test_an_opponent_can_have_settings_and_misspellings_get_suggestions(saved: tuple[Path, Path], wording) -> None:
+def test_an_opponent_can_be_given_settings_and_misspellings_are_answered_with_suggestions(
+    saved: tuple[Path, Path], wording
+) -> None:
     found = document("evaluate", saved[1], "--against", "mcts(simulations=4)", "--episodes", 2)
     assert (found["games"], found["against"]) == (2, "mcts(simulations=4)")
     wrong = rlrun("evaluate", saved[1], "--against", "minimax(deph=5)")
@@ -102,7 +104,7 @@ def test_an_opponent_can_have_settings_and_misspellings_get_suggestions(saved: t
     assert wrong.output == wording("minimax")
 
 
-def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:
+def test_playing_an_opponent_in_an_env_other_than_the_training_env_is_refused(saved: tuple[Path, Path]) -> None:
     done = rlrun("evaluate", saved[1], "--against", "rlrun.toys:RandomLegal", "--env", "CartPole-v1")
     assert done.exit_code == 2
     assert "--against plays in the world in which the policy was trained; leave out --env" in done.output
@@ -116,7 +118,7 @@ def test_wins_draws_and_losses_are_shown_with_confidence_intervals(wording) -> N
     assert lines[10] == wording()
 
 
-def test_more_simulations_lose_less_and_are_refused_without_search(
+def test_more_simulations_lose_fewer_games_and_are_refused_for_a_policy_that_does_not_search(
     saved: tuple[Path, Path], tmp_path: Path, wording
 ) -> None:
     settings = {"evaluation_simulations": 3, "model": {"hiddens": [4]}, "compile": False}

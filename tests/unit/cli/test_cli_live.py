@@ -42,7 +42,7 @@ def test_a_wide_terminal_shows_everything(wording) -> None:
     assert drawn_lines(run, 160, 24) == wording("runs/sweep", "steps/s", "host:1")
 
 
-def test_a_narrow_terminal_leaves_columns_out_and_keeps_the_return(wording) -> None:
+def test_on_a_narrow_terminal_columns_are_omitted_but_the_return_is_kept(wording) -> None:
     run = sweep(3, running=1)
     assert drawn_lines(run, 50, 24)[1:3] == wording("0.001", "500,000", "123.4")
     assert drawn_lines(run, 22, 24)[1:3] == ["trial  status   return", "000    RUNNING   123.4"]
@@ -51,13 +51,13 @@ def test_a_narrow_terminal_leaves_columns_out_and_keeps_the_return(wording) -> N
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
 @pytest.mark.parametrize("height", [4, 10, 24, 100])
 @pytest.mark.parametrize("trials", [1, 300])
-def test_the_table_fits_the_terminal(width: int, height: int, trials: int) -> None:
+def test_the_live_table_fits_terminals_of_any_size(width: int, height: int, trials: int) -> None:
     lines = drawn_lines(sweep(trials, running=min(20, trials), paused=trials // 10, ended=trials // 10), width, height)
     assert max(map(len, lines)) <= width
     assert len(lines) <= max(height - 1, 5)
 
 
-def test_many_trials_are_ordered_running_then_paused_then_most_recently_ended(wording) -> None:
+def test_trials_are_listed_in_the_order_running_then_paused_then_most_recently_ended(wording) -> None:
     run = sweep(300, running=2, paused=2, ended=50)
     numbers = [line.split()[0] for line in drawn_lines(run, 80, 13)[2:-2]]
     assert numbers == ["050", "051", "052", "053", "049", "048", "047", "046"]
@@ -74,7 +74,7 @@ def test_empty_columns_are_omitted(wording) -> None:
     assert text_table(columns_of(run, list(run.trials.values()), 0.0)) == wording()
 
 
-def test_settings_that_are_too_long_are_cut(wording) -> None:
+def test_values_of_settings_that_are_too_long_are_cut(wording) -> None:
     trial = TrialProgress("000-x", {}, {"hiddens": [64] * 20}, status="RUNNING")
     (column,) = [each for each in columns_of(RunProgress({"a": trial}), [trial], 0.0) if each.heading == "hiddens"]
     assert column.cells == wording("64")
@@ -136,17 +136,17 @@ def screen(run: RunProgress, width: int, height: int = 30, encoding: str = "utf-
     return [line.rstrip() for line in stream.read().splitlines()]
 
 
-def test_a_lone_trial_fills_a_screen_with_its_returns_its_learner_and_its_time(wording) -> None:
+def test_the_screen_of_a_single_trial_shows_its_returns_its_learner_and_its_time(wording) -> None:
     assert screen(lone_run(**{"evaluation/episode_return_mean": 150.0}), 80) == wording("123.4", "150.0", "50%")
 
 
-def test_a_narrow_ascii_terminal_gets_more_lines_and_no_curves(wording) -> None:
+def test_on_a_narrow_ascii_terminal_the_screen_has_more_lines_and_no_curves(wording) -> None:
     assert screen(lone_run(), 40, encoding="ascii") == wording("123.4", "500,000", "50%")
 
 
 @pytest.mark.parametrize("width", [10, 20, 40, 80, 200])
 @pytest.mark.parametrize("height", [2, 6, 40])
-def test_the_screen_of_a_lone_trial_fits_any_terminal(width: int, height: int) -> None:
+def test_the_screen_of_a_single_trial_fits_any_terminal(width: int, height: int) -> None:
     row = {"evaluation/episode_return_mean": None, "policies/left/learner/policy_loss": 1e-9, "learner/\x1b[2Jx": 1.0}
     lines = screen(lone_run(**row), width, height)
     assert max(map(len, lines)) <= width
@@ -154,13 +154,13 @@ def test_the_screen_of_a_lone_trial_fits_any_terminal(width: int, height: int) -
     assert "\x1b" not in "".join(lines)
 
 
-def test_a_value_missing_in_an_iteration_keeps_its_last_value() -> None:
+def test_a_metric_missing_from_an_iteration_is_shown_with_its_last_value() -> None:
     run = lone_run(**{"evaluation/episode_return_mean": 150.0})
     run.observe(TrialEvent("000-seed=0", "RUNNING", {"evaluation/episode_return_mean": None}), 101.0)
     assert "evaluation  150.0     ▁▁▁▁" in screen(run, 80)
 
 
-def test_a_run_of_several_trials_keeps_no_metrics() -> None:
+def test_metrics_for_the_single_trial_screen_are_not_kept_for_a_run_of_several_trials() -> None:
     run = sweep(2, running=2)
     assert run.metrics.last == {}
 

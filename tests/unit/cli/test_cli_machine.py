@@ -22,17 +22,17 @@ def ports(runs_dir: Path) -> CheckResult:
     )
 
 
-def test_doctor_compiles_no_update_unless_asked(tmp_path: Path, wording) -> None:
+def test_doctor_does_not_compile_an_update_unless_asked_to(tmp_path: Path, wording) -> None:
     found = findings(tmp_path, compile_update=False, start_ray=False)
     (updates,) = (finding for finding in found if finding.subject == "compiled updates")
     assert (updates.verdict, updates.advice) == ("note", wording())
 
 
-def test_doctor_reports_that_processes_can_listen(tmp_path: Path) -> None:
+def test_doctor_reports_that_processes_can_listen_on_a_port(tmp_path: Path) -> None:
     assert ports(tmp_path).verdict == "ok"
 
 
-def test_doctor_gives_advice_if_processes_cannot_listen(
+def test_doctor_gives_advice_if_processes_cannot_listen_on_a_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     def refuse(*_: Any) -> socket.socket:
@@ -58,7 +58,7 @@ def test_doctor_checks_every_declared_extra() -> None:
     assert set(EXTRAS) == {*declared} - {"dev"}
 
 
-def test_columns_of_doctor_are_always_separated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_columns_of_doctor_are_always_separated_by_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
     subjects = [*(f"extra {name}" for name in EXTRAS), "compiled updates"]
     found = [CheckResult(subject, "ok", "installed") for subject in subjects]
     monkeypatch.setattr(machine, "findings", lambda runs_dir, compile_update, start_ray: found)

@@ -42,7 +42,7 @@ def run_raising(error: BaseException) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_command_explains_itself(name: str) -> None:
+def test_every_command_has_a_help_text(name: str) -> None:
     result = CliRunner().invoke(cli, [name, "--help"])
     assert result.exit_code == 0
     assert result.stdout.startswith("Usage: ")
@@ -56,7 +56,7 @@ def test_the_help_names_every_command() -> None:
     assert set(COMMANDS) <= set(words)
 
 
-def test_the_help_explains_the_dozen_commands_to_start_with() -> None:
+def test_the_help_explains_a_dozen_commands_to_start_with() -> None:
     lines = CliRunner().invoke(cli, ["-h"]).stdout.splitlines()
     first = lines.index("Commands to start with:") + 1
     assert [line.split()[0] for line in lines[first : first + 12]] == list(SECTIONS["First steps"])
@@ -75,7 +75,7 @@ def test_an_unknown_command_is_refused_with_the_closest_name(wording) -> None:
 
 
 @pytest.mark.parametrize("command", table()["commands"])
-def test_a_command_of_another_library_is_answered_with_rlruns_equivalent(command: str, wording) -> None:
+def test_a_command_known_from_another_library_is_refused_with_its_equivalent_in_rlrun(command: str, wording) -> None:
     result = CliRunner().invoke(cli, [command])
     assert result.exit_code == 2
     assert wording(command, table()["commands"][command]) in result.stderr.splitlines()
@@ -95,13 +95,15 @@ def test_a_command_of_another_library_is_answered_with_rlruns_equivalent(command
         ("--algo", "use --algorithm"),
     ],
 )
-def test_an_option_that_is_a_setting_is_refused_with_how_to_set_it(option: str, said: str, wording) -> None:
+def test_an_option_that_is_actually_a_setting_is_refused_with_advice_on_how_to_set_it(
+    option: str, said: str, wording
+) -> None:
     result = CliRunner().invoke(cli, ["train", "cartpole/ppo", option, "3"])
     assert result.exit_code == 2
     assert result.stderr == wording(option, said)
 
 
-def test_commands_without_set_do_not_suggest_it_for_an_unknown_option() -> None:
+def test_commands_that_lack_the_set_option_do_not_suggest_it_for_unknown_options() -> None:
     assert "--set" not in CliRunner().invoke(cli, ["runs", "--seeds", "3"]).stderr
 
 
@@ -132,11 +134,11 @@ def test_an_unknown_option_before_the_command_is_a_usage_error() -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
-def test_an_rlrun_error_prints_one_line_and_sets_its_exit_code(error: errors.RlrunError, code: int) -> None:
+def test_an_rlrun_error_is_printed_in_one_line_and_sets_its_exit_code(error: errors.RlrunError, code: int) -> None:
     assert run_raising(error) == (code, "before\n", "Error: no\n")
 
 
-def test_a_spec_error_prints_one_line_per_problem() -> None:
+def test_a_spec_error_is_printed_with_one_line_per_problem() -> None:
     problems = [
         errors.Problem("a.lr", "must be positive", file="x.yaml", line=3, column=7),
         errors.Problem("a.env", "is missing", file="x.yaml", line=1, column=1),
@@ -145,7 +147,7 @@ def test_a_spec_error_prints_one_line_per_problem() -> None:
     assert run_raising(errors.SpecError(problems)) == (2, "before\n", expected)
 
 
-def test_a_bug_shows_its_traceback_and_asks_for_a_report() -> None:
+def test_for_a_bug_the_traceback_is_printed_with_a_request_to_report_it() -> None:
     with pytest.raises(ValueError, match=r"\$float with 1") as raised:
         decode({"$float": 1}, ())
     below_this_file = raised.tb.tb_next
@@ -184,7 +186,7 @@ def test_an_error_in_code_outside_rlrun_names_its_function_and_is_not_reported_a
     ],
     ids=repr,
 )
-def test_exhausted_disk_memory_or_file_limits_exit_with_code_7(error: Exception, text: str) -> None:
+def test_commands_exit_with_code_7_if_the_disk_memory_or_file_limit_is_exhausted(error: Exception, text: str) -> None:
     code, _, stderr = run_raising(error)
     assert code == 7
     assert text in stderr
@@ -211,7 +213,7 @@ def test_exhausted_disk_memory_or_file_limits_exit_with_code_7(error: Exception,
     ],
     ids=repr,
 )
-def test_every_error_exits_with_its_documented_code(error: Exception, code: int) -> None:
+def test_every_error_sets_its_documented_exit_code(error: Exception, code: int) -> None:
     assert run_raising(error)[0] == code
 
 
@@ -228,7 +230,7 @@ def test_an_env_that_does_not_exist_is_a_usage_error_in_every_command(words: lis
     assert (done.exit_code, "Traceback" in done.output) == (2, False), done.output
 
 
-def test_an_unwritable_runs_dir_exits_with_code_7(wording) -> None:
+def test_training_exits_with_code_7_if_the_runs_dir_is_not_writable(wording) -> None:
     done = CliRunner().invoke(cli, ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--runs-dir", "/sys/runs"])
     assert done.exit_code == 7
     assert done.stderr == wording("/sys/runs")
@@ -241,7 +243,9 @@ def test_a_path_without_permission_is_a_usage_error(wording) -> None:
 
 @pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("module", ["rlrun.cli.main", "rlrun.cli.runs", "rlrun.cli.targets"])
-def test_a_signal_while_files_are_imported_ends_with_130(signal_name: str, module: str) -> None:
+def test_a_command_exits_with_code_130_if_a_signal_arrives_while_files_are_imported(
+    signal_name: str, module: str
+) -> None:
     program = f"""
 import os, signal, sys
 class Signals:
@@ -256,7 +260,7 @@ run()
     assert (done.returncode, done.stderr) == (130, "\nInterrupted.\n")
 
 
-def test_a_signal_that_a_library_turns_into_another_error_exits_with_code_130() -> None:
+def test_a_command_exits_with_code_130_even_if_a_library_turns_the_signal_into_an_error() -> None:
     program = """
 import os, signal, sys
 class Signals:
@@ -274,7 +278,7 @@ run()
     assert (done.returncode, done.stderr) == (130, "\nInterrupted.\n")
 
 
-def test_a_signal_that_the_caller_ignores_stays_ignored() -> None:
+def test_a_signal_ignored_by_the_calling_process_stays_ignored() -> None:
     program = """
 import os, signal
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -289,7 +293,7 @@ run()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])  # click raises the latter at a prompt
-def test_an_interrupt_ends_with_130(error: BaseException) -> None:
+def test_an_interrupted_command_exits_with_code_130(error: BaseException) -> None:
     assert run_raising(error) == (130, "before\n", "\nInterrupted.\n")
 
 
@@ -298,19 +302,19 @@ def test_an_interrupted_run_says_how_to_resume() -> None:
     assert run_raising(error) == (130, "before\n", "SIGINT: stopped; continue with: rlrun resume runs/a\n")
 
 
-def test_a_closed_pipe_is_quiet() -> None:
+def test_a_command_whose_output_pipe_is_closed_exits_with_code_141_and_no_message() -> None:
     code, _, stderr = run_raising(BrokenPipeError(errno.EPIPE, "Broken pipe"))
     assert (code, stderr) == (141, "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_a_script_that_asks_rlrun(shell: str) -> None:
+def test_the_completion_command_prints_a_script_that_asks_rlrun_for_completions(shell: str) -> None:
     result = CliRunner().invoke(cli, ["completion", shell])
     assert result.exit_code == 0
     assert "_RLRUN_COMPLETE" in result.stdout
 
 
-def test_completion_of_an_unknown_shell_names_the_known_ones() -> None:
+def test_the_completion_command_refuses_an_unknown_shell_and_lists_the_known_ones() -> None:
     result = CliRunner().invoke(cli, ["completion", "tcsh"])
     assert result.exit_code == 2
     assert all(shell in result.stderr for shell in ("bash", "zsh", "fish"))
@@ -320,7 +324,7 @@ def test_completion_of_an_unknown_shell_names_the_known_ones() -> None:
     ("typed", "offered"),
     [("rlrun res", "resume"), ("rlrun config p", "ppo"), ("rlrun train --exec", "--executor")],
 )
-def test_the_shell_gets_completions_of_commands_arguments_and_options(typed: str, offered: str) -> None:
+def test_the_shell_receives_completions_of_commands_arguments_and_options(typed: str, offered: str) -> None:
     words = typed.split()
     asked = {"_RLRUN_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
     done = subprocess.run(
@@ -330,7 +334,7 @@ def test_the_shell_gets_completions_of_commands_arguments_and_options(typed: str
     assert f"plain,{offered}" in done.stdout.splitlines()
 
 
-def test_bash_completes_the_key_of_a_setting_without_a_space_after_it(tmp_path: Path) -> None:
+def test_bash_adds_no_space_after_the_completed_key_of_a_setting(tmp_path: Path) -> None:
     (tmp_path / "rlrun").write_text(f'#!/bin/sh\nexec {sys.executable} -m rlrun "$@"\n')
     (tmp_path / "rlrun").chmod(0o755)
     program = """
@@ -349,14 +353,14 @@ echo "${COMPREPLY[@]}"
 
 
 @pytest.mark.parametrize("closed", ["1", "2"])
-def test_a_closed_stdout_or_stderr_is_not_an_error(closed: str, tmp_path: Path) -> None:
+def test_a_command_started_with_stdout_or_stderr_closed_succeeds(closed: str, tmp_path: Path) -> None:
     words = ["runs", "--runs-dir", str(tmp_path)]
     command = ["bash", "-c", f'exec "$@" {closed}>&-', "bash", sys.executable, "-m", "rlrun", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_process_ended_by_a_thread_prints_its_error_as_json() -> None:
+def test_an_error_with_which_a_thread_ends_the_process_is_printed_as_json() -> None:
     program = """
 import threading
 import time
@@ -380,7 +384,7 @@ main()
 
 
 @pytest.mark.parametrize("words", [["train", "a.yaml"], ["train", "a.yaml", "--json"], ["resume", "a"]])
-def test_a_process_that_exits_silently_with_0_during_a_run_is_a_failure(words: list[str]) -> None:
+def test_a_process_that_exits_silently_with_code_0_during_a_run_counts_as_failed(words: list[str]) -> None:
     program = """
 import os
 from rlrun.__main__ import run
@@ -431,7 +435,7 @@ def test_every_reporting_command_supports_json() -> None:
     assert without == WITHOUT_JSON
 
 
-def test_config_docs_and_plan_support_json() -> None:
+def test_the_commands_config_docs_and_plan_support_json() -> None:
     settings = json.loads(CliRunner().invoke(cli, ["config", "ppo", "--json"]).stdout)["settings"]
     assert (settings["lr"], settings["model"]["activation"]) == (3e-4, "tanh")
     pages = json.loads(CliRunner().invoke(cli, ["docs", "--json"]).stdout)["pages"]
@@ -443,7 +447,7 @@ def test_config_docs_and_plan_support_json() -> None:
     assert plan["text"] == CliRunner().invoke(cli, ["plan", "ppo"]).stdout.rstrip("\n")
 
 
-def test_config_prints_the_ten_main_settings_and_all_of_them_if_asked() -> None:
+def test_the_config_command_prints_ten_main_settings_or_all_settings_if_asked() -> None:
     shown = yaml.safe_load(CliRunner().invoke(cli, ["config", "ppo"]).stdout)
     everything = yaml.safe_load(CliRunner().invoke(cli, ["config", "ppo", "--all"]).stdout)
     assert len(shown) == 10
@@ -452,13 +456,15 @@ def test_config_prints_the_ten_main_settings_and_all_of_them_if_asked() -> None:
     assert list(everything) == list(PPO.Config.model_fields)
 
 
-def test_main_settings_are_settings_of_some_algorithm_and_no_algorithm_has_more_than_ten() -> None:
+def test_every_main_setting_belongs_to_some_algorithm_and_no_algorithm_has_more_than_ten_of_them() -> None:
     models = [algorithm_class(name).Config for name in BUILT_IN]
     assert set(MAIN_SETTINGS) <= {name for model in models for name in model.model_fields}
     assert {len(main_settings(model)) for model in models} <= set(range(1, 11))
 
 
-def test_init_returns_the_written_file_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_init_command_prints_the_name_of_the_written_file_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     found = json.loads(CliRunner().invoke(cli, ["init", "--algorithm", "a2c", "--env", "Acrobot-v1", "--json"]).stdout)
     assert Path(found["file"]).read_text() == found["text"]

@@ -16,7 +16,7 @@ def metrics(*words: str) -> Result:
     return CliRunner().invoke(cli, ["metrics", *words])
 
 
-def test_a_table_names_each_metric_with_its_unit_and_meaning() -> None:
+def test_the_table_of_metrics_gives_the_unit_and_meaning_of_each() -> None:
     done = metrics("apex")
     assert done.exit_code == 0, done.stderr
     head, *lines = done.stdout.splitlines()
@@ -60,7 +60,7 @@ def test_an_unknown_algorithm_is_refused_with_the_closest_name(wording) -> None:
 
 
 @pytest.mark.parametrize("command", ["config", "metrics", "plan"])
-def test_a_custom_algorithm_in_the_current_folder_is_found(
+def test_a_custom_algorithm_defined_in_the_current_folder_is_found(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -49,7 +49,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_checkpoint_is_judged_by_all_estimators(
+def test_a_checkpoint_is_evaluated_by_all_off_policy_estimators(
     saved: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
@@ -75,7 +75,7 @@ def test_a_checkpoint_is_judged_by_all_estimators(
     assert elsewhere == {**found, "data": f"file://{data}"}
 
 
-def test_checkpoints_are_ranked_with_their_differences(saved: Path, data: Path) -> None:
+def test_checkpoints_are_ranked_and_their_differences_are_shown(saved: Path, data: Path) -> None:
     words = ("ope", saved / "a", saved / "b", "--data", data, "--rank", "--sgd-steps", 3)
     done = rlrun(*words)
     assert done.exit_code == 0, done.output
@@ -101,7 +101,7 @@ def test_checkpoints_are_ranked_with_their_differences(saved: Path, data: Path) 
         (["a", "c", "--rank"], 2, "ranked policies must have the same gamma, but"),
     ],
 )
-def test_bad_comparisons_are_refused(saved: Path, data: Path, words: list[str], code: int, message: str) -> None:
+def test_invalid_comparisons_are_refused(saved: Path, data: Path, words: list[str], code: int, message: str) -> None:
     paths = [saved / word if len(word) == 1 else word for word in words]
     done = rlrun("ope", *paths, "--data", data, "--sgd-steps", 1)
     assert done.exit_code == code

@@ -29,7 +29,7 @@ def test_exact_values_are_shown_for_a_spec(tmp_path: Path) -> None:
     assert lines[-1].split() == ["optimal", "policy", "(gamma", "1)", "0.7442"]
 
 
-def test_gaps_to_the_exact_values_are_shown_for_a_checkpoint(tmp_path: Path) -> None:
+def test_gaps_between_learned_and_exact_values_are_shown_for_a_checkpoint(tmp_path: Path) -> None:
     with Training("FrozenLake-v1", QLearning(min_env_steps_per_iteration=100)) as training:
         training.step()
         saved = training.save(tmp_path / "saved")

@@ -20,11 +20,11 @@ def first_column(trials: list[TrialResult]) -> list[str]:
     return [line.split()[0] for line in results_table(trials).splitlines()]
 
 
-def test_trials_of_one_run_go_by_their_names() -> None:
+def test_trials_of_a_single_run_are_listed_by_name_without_the_run() -> None:
     assert first_column([trial("a", "000-seed=0"), trial("a", "001-seed=1")]) == ["trial", "000-seed=0", "001-seed=1"]
 
 
-def test_trials_of_several_runs_can_be_told_apart() -> None:
+def test_trials_of_several_runs_are_listed_with_the_names_of_their_runs() -> None:
     assert first_column([trial("a", "000-seed=0"), trial("b", "000-seed=0")]) == [
         "trial",
         "a/000-seed=0",
@@ -65,7 +65,7 @@ def swept(runs: Path, configurations: int, seeds: int) -> list[TrialResult]:
     return rlrun.run({"tiny": spec}, runs_dir=runs, executor="local")
 
 
-def test_with_several_configurations_a_table_aggregates_over_seeds(
+def test_the_outcome_of_several_configurations_has_a_table_that_aggregates_over_seeds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wording
 ) -> None:
     print_outcome(swept(tmp_path, 2, 2))
@@ -75,11 +75,11 @@ def test_with_several_configurations_a_table_aggregates_over_seeds(
     assert [line.split()[0] for line in lines[6:10]] == [f"00{n}-lr=0.00{1 + n // 2}-seed={n % 2}" for n in range(4)]
 
 
-def test_a_single_configuration_has_no_table_over_seeds(tmp_path: Path) -> None:
+def test_the_outcome_of_a_single_configuration_has_no_table_that_aggregates_over_seeds(tmp_path: Path) -> None:
     assert over_seeds(swept(tmp_path, 1, 2)) == []
 
 
-def test_of_many_trials_the_best_and_the_failed_ones_are_listed(
+def test_only_the_best_and_the_failed_trials_are_listed_if_there_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)

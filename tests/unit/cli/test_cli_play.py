@@ -37,7 +37,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_trying_every_cell_plays_a_game_to_its_end(saved: Path, wording) -> None:
+def test_a_game_can_be_played_to_its_end_by_trying_every_cell(saved: Path, wording) -> None:
     cells = [f"{column}{row}" for row in "123" for column in "abc"]
     done = play(saved / "TicTacToe", moves="\n".join(cells))
     assert done.exit_code == 0
@@ -46,7 +46,7 @@ def test_trying_every_cell_plays_a_game_to_its_end(saved: Path, wording) -> None
     assert any(ending in done.output for ending in ("You win.", "You lose.", "A draw."))
 
 
-def test_the_policy_plays_its_greedy_moves_and_each_is_printed(saved: Path, wording) -> None:
+def test_the_policy_plays_greedy_moves_and_each_move_is_printed(saved: Path, wording) -> None:
     with Training.restore(saved / "TicTacToe", eager=True) as training:
         planes = np.zeros((3, 3, 2), np.float32)
         action = training.act({"observation": planes, "action_mask": np.ones(9, np.int8)}, episode_start=True)
@@ -56,7 +56,7 @@ def test_the_policy_plays_its_greedy_moves_and_each_is_printed(saved: Path, word
     assert done.output.splitlines()[-2:] == wording()
 
 
-def test_invalid_and_illegal_moves_are_asked_for_again(saved: Path, wording) -> None:
+def test_the_player_is_asked_again_after_an_invalid_or_illegal_move(saved: Path, wording) -> None:
     done = play(saved / "TicTacToe", moves="b2\nb2\nd1\nhello\n\nQ\n")
     assert done.exit_code == 0
     assert "b2 is taken.\n" in done.output
@@ -92,7 +92,7 @@ def test_both_hex_players_use_the_same_cell_names(saved: Path) -> None:
     assert shown["abcde".index(cell[0]) + 1] == "o"
 
 
-def test_an_untrained_searching_policy_blocks_and_other_policies_refuse_simulations(
+def test_an_untrained_policy_that_searches_blocks_a_win_and_other_policies_refuse_simulations(
     saved: Path, tmp_path: Path
 ) -> None:
     settings = AlphaZero.Config.parse({**SMALL, "evaluation_simulations": 0})
@@ -125,7 +125,7 @@ def test_envs_that_are_not_board_games_are_refused(tmp_path: Path, wording) -> N
         assert done.output == wording(env)
 
 
-def test_a_board_is_printed_with_player_initials_and_slanted_for_hex(wording) -> None:
+def test_boards_are_printed_with_player_initials_and_the_hex_board_is_slanted(wording) -> None:
     game = Hex(4)
     game.reset(0)
     game.step({"x": 4})

@@ -37,7 +37,7 @@ def plot(runs: Path, *words: object) -> Result:
     return CliRunner().invoke(cli, ["plot", "tiny", "--runs-dir", str(runs), *map(str, words)])
 
 
-def test_the_seeds_of_a_configuration_are_one_curve_and_the_same_curves_are_the_same_file(
+def test_the_seeds_of_a_configuration_form_one_curve_and_plotting_again_writes_the_same_file(
     runs: Path, tmp_path: Path
 ) -> None:
     picture = tmp_path / "curve.svg"
@@ -72,14 +72,16 @@ def test_unsupported_image_formats_are_refused(runs: Path, tmp_path: Path, wordi
     assert done.stderr == wording()
 
 
-def test_without_matplotlib_the_extra_is_named(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_matplotlib_names_the_extra_to_install(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     done = plot(runs, "-o", tmp_path / "curve.svg")
     assert done.exit_code == 6
     assert "pip install 'rlrun[plot]'" in done.stderr
 
 
-def test_json_contains_the_curves_and_a_file_can_be_written_as_well(runs: Path, tmp_path: Path) -> None:
+def test_json_contains_the_curves_and_an_image_file_can_be_written_at_the_same_time(runs: Path, tmp_path: Path) -> None:
     done = plot(runs, "--json", "-o", tmp_path / "curve.svg")
     found = json.loads(done.stdout)
     assert (found["metric"], found["axis"]) == ("episode_return_mean", "env_steps")
@@ -92,14 +94,14 @@ def test_json_contains_the_curves_and_a_file_can_be_written_as_well(runs: Path, 
     assert (tmp_path / "curve.svg").exists()
 
 
-def test_report_prints_its_file_as_json(runs: Path, tmp_path: Path) -> None:
+def test_the_report_command_prints_the_name_of_its_file_as_json(runs: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = CliRunner().invoke(cli, ["report", "tiny", "--runs-dir", str(runs), "-o", str(page), "--json"])
     found = json.loads(done.stdout)
     assert (found["file"], found["bytes"], found["left_out"]) == (str(page), page.stat().st_size, [])
 
 
-def test_with_few_evaluations_training_returns_are_plotted(tmp_path: Path, wording) -> None:
+def test_training_returns_are_plotted_if_there_are_few_evaluations(tmp_path: Path, wording) -> None:
     config = {"train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 64, "num_epochs": 1}
     spec = {
         "algorithm": "ppo",

@@ -122,7 +122,7 @@ def by_hand() -> Profile:
     )
 
 
-def test_the_tables_share_out_the_time_of_driver_workers_and_learner(wording) -> None:
+def test_the_profile_tables_divide_up_the_time_of_the_driver_the_workers_and_the_learner(wording) -> None:
     trial = shipped_experiment("ppo", "CartPole-v1").first_trial()
     assert "\n".join(profile_lines(trial, by_hand(), 1.5)) == wording("CartPole-v1", "steps/s", "parallel_rollouts")
 
@@ -161,27 +161,27 @@ def test_a_profile_ends_with_a_remedy(
     assert said in remedy(measured, PPOConfig(**settings), cpus=16)
 
 
-def test_the_remedy_suggests_workers_to_cut_collecting_to_a_quarter_up_to_the_cpus(wording) -> None:
+def test_the_remedy_suggests_enough_workers_to_quarter_collection_time_but_no_more_than_cpus(wording) -> None:
     measured = dataclasses.replace(by_hand(), operators=(), waits=((100.0, 106.0),), workers=())
     assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=16) == wording("num_workers")
     assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=4) == wording("num_workers")
 
 
-def test_trial_hooks_have_their_own_line() -> None:
+def test_trial_hooks_have_their_own_line_in_the_profile() -> None:
     measured = dataclasses.replace(by_hand(), hooks_s=0.25)
     lines = "\n".join(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), measured, 1.5))
     assert "trial hooks            2.5     0.25      -            -" in lines
     assert measured.between_s == 1.0
 
 
-def test_no_learner_time_is_shown_if_sgd_runs_only_on_workers(wording) -> None:
+def test_the_profile_shows_no_learner_time_if_sgd_runs_only_on_workers(wording) -> None:
     measured = by_hand()
     without = dataclasses.replace(measured, operators=measured.operators[:1])
     lines = list(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), without, 1.5))
     assert lines[-2] == wording("45.0")
 
 
-def test_json_data_match_the_tables() -> None:
+def test_the_json_of_a_profile_matches_its_tables() -> None:
     trial = shipped_experiment("ppo", "CartPole-v1").first_trial()
     data = profile_data(trial, by_hand(), 1.5)
     assert data["env_steps_per_s"] == 50_000
@@ -267,7 +267,7 @@ def assert_nested(events: list[dict[str, Any]]) -> None:
         open_ends.append(ended)
 
 
-def test_a_profiled_runs_trace_adds_up_to_the_tables(tmp_path: Path, wording) -> None:
+def test_times_in_the_trace_of_a_profiled_run_add_up_to_those_in_the_tables(tmp_path: Path, wording) -> None:
     (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
     done = profile("-f", "tiny.yaml", "--seconds", "0.5", "--trace", "trace.json", "--json")
     assert done.exit_code == 0, done.output
@@ -332,13 +332,13 @@ def test_ctrl_c_prints_the_profile_measured_so_far(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 
 
-def test_ctrl_c_before_anything_was_measured_prints_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_prints_nothing_if_nothing_has_been_measured_yet(tmp_path: Path) -> None:
     done = profile("-f", spec_with_lab(tmp_path, "KeyboardInterrupt", step=70, module="early_lab"))
     assert (done.exit_code, done.stdout) == (130, "")
     assert "Interrupted." in done.stderr
 
 
-def test_errors_of_envs_and_plugins_are_not_reported_as_bugs_in_rlrun(tmp_path: Path) -> None:
+def test_errors_in_envs_and_plugins_are_not_reported_as_bugs_in_rlrun(tmp_path: Path) -> None:
     spec = spec_with_lab(tmp_path, "OSError('no laser')", step=200, module="broken_lab")
     failed = profile("-f", spec)
     assert failed.exit_code == 4
@@ -350,7 +350,7 @@ def test_errors_of_envs_and_plugins_are_not_reported_as_bugs_in_rlrun(tmp_path: 
     assert "Careless failed in " in careless.stderr
 
 
-def test_a_stopped_clock_ends_the_profile_with_an_error(
+def test_a_clock_that_stands_still_ends_the_profile_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))

@@ -24,12 +24,12 @@ def trial_with(stop: dict[str, float], **result: Any) -> TrialProgress:
     return trial
 
 
-def test_share_is_measured_by_the_closest_stop_that_advances_steadily() -> None:
+def test_the_share_done_is_measured_by_the_nearest_stop_criterion_that_advances_steadily() -> None:
     trial = trial_with({"env_steps": 1000, "iteration": 4, "episode_return_mean": 475}, env_steps=100, iteration=2)
     assert trial.share == 0.5
 
 
-def test_a_return_alone_gives_no_share_and_no_time_left() -> None:
+def test_a_stop_by_return_alone_gives_no_estimate_of_the_share_done_or_the_time_left() -> None:
     trial = trial_with({"episode_return_mean": 475}, env_steps=100, episode_return_mean=470.0)
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 200}), now=1.0)
     assert trial.share == 0.0
@@ -47,14 +47,14 @@ def test_time_left_is_estimated_from_the_pace_after_the_first_two_iterations() -
     assert trial.seconds_left(60.0) == 0.0
 
 
-def test_best_keeps_the_highest_mean_and_skips_missing_ones() -> None:
+def test_the_best_return_of_a_trial_is_its_highest_mean_and_missing_means_are_skipped() -> None:
     trial = trial_with({"env_steps": 1000}, env_steps=1, episode_return_mean=None)
     for mean in (20.0, 50.0, None, 30.0):
         trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 2, "episode_return_mean": mean}), now=1.0)
     assert trial.best == 50.0
 
 
-def test_a_line_says_steps_return_speed_and_time_left() -> None:
+def test_a_progress_line_shows_steps_return_speed_and_time_left() -> None:
     trial = trial_with({"env_steps": 10_000}, env_steps=1024)
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 2048}), now=0.0)
     result = {"env_steps": 4096, "episode_return_mean": 31.25, "env_steps_per_s": 12_345.6}
@@ -63,7 +63,7 @@ def test_a_line_says_steps_return_speed_and_time_left() -> None:
     assert trial.line(1.0) == expected
 
 
-def test_an_ended_trials_line_shows_its_stop_reason(wording) -> None:
+def test_the_progress_line_of_an_ended_trial_shows_its_stop_reason(wording) -> None:
     trial = trial_with({"env_steps": 1000, "episode_return_mean": 475}, env_steps=900, episode_return_mean=480.25)
     assert "475" not in trial.line(0.0)
     reason = stop_reached(trial.stop, trial.result or {})
@@ -75,7 +75,7 @@ def test_an_ended_trials_line_shows_its_stop_reason(wording) -> None:
     assert early.line(1.0) == wording("stopped", "asha: worse")
 
 
-def test_a_success_rate_used_as_stop_is_shown_until_the_next_evaluation() -> None:
+def test_a_success_rate_used_as_stop_criterion_stays_displayed_until_the_next_evaluation() -> None:
     rate = "evaluation/info/is_success"
     trial = TrialProgress("000-seed=0", {"env_steps": 1000, rate: 0.9}, judged_by=rate)
     run = run_of(trial)
@@ -91,7 +91,7 @@ def test_a_success_rate_used_as_stop_is_shown_until_the_next_evaluation() -> Non
 WON, DRAWN, LOST = OUTCOME_METRICS.values()
 
 
-def test_a_trial_of_games_shows_its_last_outcomes_instead_of_returns(wording) -> None:
+def test_the_progress_of_a_trial_of_games_shows_its_last_outcomes_instead_of_returns(wording) -> None:
     trial = TrialProgress("000-seed=0", {}, judged_by="evaluation/against/unbeaten_rate")
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 64, "episode_return_mean": 0.0}), now=0.0)
     assert trial.line(0.0) == wording("64 env steps")  # there is no evaluation yet
@@ -123,7 +123,7 @@ def test_the_summary_shows_the_newest_returns_of_running_trials(wording) -> None
     assert run.newest_text() == "return 21.5"
 
 
-def test_a_run_without_env_steps_shows_sgd_steps(wording) -> None:
+def test_the_progress_of_a_run_without_env_steps_is_shown_in_sgd_steps(wording) -> None:
     trial = trial_with(
         {"sgd_steps": 900}, env_steps=0, sgd_steps=30, iteration=1, env_steps_per_s=0.0, time_total_s=0.5
     )
@@ -140,13 +140,13 @@ def test_a_resumed_trial_estimates_its_time_left_from_its_recorded_pace() -> Non
     assert trial.seconds_left(0.0) == pytest.approx(90.0)
 
 
-def test_settings_that_a_population_changes_are_the_ones_shown() -> None:
+def test_settings_changed_by_a_population_are_shown_with_their_new_values() -> None:
     trial = trial_with({}, env_steps=1)
     trial.observe(TrialEvent("000-seed=0", "PAUSED", params={"lr": 0.5}, place="here:1"), now=1.0)
     assert (trial.params, trial.place, trial.status, trial.ended) == ({"lr": 0.5}, "here:1", "PAUSED", False)
 
 
-def test_a_stopping_run_says_what_it_waits_for_and_how_long_that_took_last_time(wording) -> None:
+def test_a_stopping_run_shows_what_it_is_waiting_for_and_how_long_that_took_last_time(wording) -> None:
     alone = trial_with({}, iteration=3, time_this_iter_s=27.3)
     waiting = TrialProgress("waits", {})
     assert run_of(waiting).stopping_text() == "the run will stop"
@@ -177,7 +177,7 @@ def run_of(*trials: TrialProgress, expected: int = 0) -> RunProgress:
     return RunProgress({trial.name: trial for trial in trials}, expected)
 
 
-def test_a_summary_counts_statuses_and_names_the_leader(wording) -> None:
+def test_the_summary_counts_trials_by_status_and_names_the_leading_trial(wording) -> None:
     trials = [TrialProgress("a", {}, status="RUNNING", best=3.0), TrialProgress("b", {}, best=None)]
     trials.append(TrialProgress("c", {}, status="TERMINATED", best=9.5))
     run = run_of(*trials, expected=5)
@@ -200,7 +200,7 @@ def test_the_leader_is_the_configuration_with_the_best_mean_over_seeds(wording) 
     assert run_of(trial(0, 1, None)).leader() is None
 
 
-def test_time_left_of_a_run_includes_waiting_trials(wording) -> None:
+def test_the_time_left_of_a_run_includes_waiting_trials(wording) -> None:
     trials = [TrialProgress(name, {"env_steps": 100}) for name in "abcde"]
     run = run_of(*trials, expected=6)
     assert run.seconds_left(0.0) is None
@@ -218,7 +218,7 @@ def test_time_left_of_a_run_includes_waiting_trials(wording) -> None:
     assert run.remaining_text(19.0) == wording("40")
 
 
-def test_time_left_of_a_run_is_shown_without_fractions(wording) -> None:
+def test_the_time_left_of_a_run_is_shown_without_fractions(wording) -> None:
     run = run_of(TrialProgress("a", {"env_steps": 100}))
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 50, "iteration": 9, "time_total_s": 6.0}), 0.0)
     assert run.seconds_left(0.0) == pytest.approx(6.0)
@@ -256,7 +256,7 @@ def after(seconds: float) -> float:
     return time.monotonic() + seconds
 
 
-def test_plain_lines_of_a_lone_trial_show_its_start_its_first_and_its_last_result(
+def test_plain_lines_of_a_single_trial_show_its_start_its_first_result_and_its_last_result(
     plain_lines: MakeLines, wording
 ) -> None:
     run = run_of(TrialProgress("a", {"env_steps": 100}))
@@ -272,7 +272,7 @@ def test_plain_lines_of_a_lone_trial_show_its_start_its_first_and_its_last_resul
     assert written == wording("here:7", "100")
 
 
-def test_a_sweep_prints_two_plain_lines_per_trial_with_the_trials_name(plain_lines: MakeLines, wording) -> None:
+def test_a_sweep_prints_two_plain_lines_per_trial_that_give_its_name(plain_lines: MakeLines, wording) -> None:
     run = run_of(TrialProgress("a", {}), TrialProgress("b", {}))
     lines, written = plain_lines(run, prefix="sweep: ")
     for event in (
@@ -288,7 +288,7 @@ def test_a_sweep_prints_two_plain_lines_per_trial_with_the_trials_name(plain_lin
     assert written == wording("10")
 
 
-def test_plain_lines_come_at_intervals(plain_lines: MakeLines, wording) -> None:
+def test_plain_summary_lines_are_printed_at_fixed_intervals(plain_lines: MakeLines, wording) -> None:
     run = run_of(TrialProgress("a", {}), TrialProgress("b", {}))
     lines, written = plain_lines(run)
     lines.show(run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10, "episode_return_mean": 2.0}), 0.0))
@@ -298,7 +298,7 @@ def test_plain_lines_come_at_intervals(plain_lines: MakeLines, wording) -> None:
     assert written == [wording("10", "2.0"), summary, summary]
 
 
-def test_before_the_first_result_plain_lines_name_the_phase_and_its_duration(
+def test_plain_lines_before_the_first_result_name_the_current_phase_and_its_duration(
     plain_lines: MakeLines,
     wording,
 ) -> None:
@@ -315,7 +315,7 @@ def test_before_the_first_result_plain_lines_name_the_phase_and_its_duration(
     assert [re.sub(r", [^,]*so far", ", ... so far", line) for line in written] == wording("here:7", "10")
 
 
-def test_plain_lines_are_printed_even_if_nothing_is_reported() -> None:
+def test_plain_lines_are_printed_even_if_no_event_is_reported() -> None:
     told = Event()
     lines = PlainLines(run_of(TrialProgress("a", {}, status="RUNNING")), lambda line: told.set(), every_s=0.001)
     assert told.wait(timeout=60)
@@ -325,7 +325,7 @@ def test_plain_lines_are_printed_even_if_nothing_is_reported() -> None:
     assert not told.is_set()
 
 
-def test_only_displayed_metrics_of_a_result_are_kept() -> None:
+def test_only_the_metrics_of_a_result_that_are_displayed_are_kept() -> None:
     row = {f"learner/loss_{number}": 0.5 for number in range(100)}
     trial = trial_with({"env_steps": 1000}, **row, env_steps=100, episode_return_mean=None, env_steps_per_s=50.0)
     assert trial.result == {"env_steps": 100, "episode_return_mean": None, "env_steps_per_s": 50.0}

@@ -20,7 +20,7 @@ class ToldPoles(CartPoles):
 
 
 @pytest.mark.parametrize(("world", "returned"), [(ToldPoles, "str"), (CartPoles, "None")])
-def test_recording_a_world_without_images_is_refused_with_the_missing_setting(
+def test_recording_a_world_without_images_is_refused_and_the_missing_setting_is_named(
     world: type[CartPoles], returned: str, tmp_path: Path, wording: Any
 ) -> None:
     config = env_config({"world": world})

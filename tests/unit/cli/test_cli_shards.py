@@ -52,5 +52,5 @@ def test_a_shard_reports_only_its_own_trials_but_status_reports_all(
     assert [trial["status"] for trial in status["trials"]] == ["PENDING", "TERMINATED", "PENDING"]
 
 
-def test_a_shard_without_trials_succeeds(spec: Path) -> None:
+def test_training_a_shard_without_trials_succeeds(spec: Path) -> None:
     assert rlrun("train", spec, "--runs-dir", spec.parent / "runs", "--shard", "4/5").exit_code == 0

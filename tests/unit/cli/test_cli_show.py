@@ -58,7 +58,7 @@ def test_a_run_whose_spec_names_an_unknown_metric_is_ranked_by_the_default_metri
     assert wording("checkpoint.best", "info/is_success") in next_steps(RunDirectory.open(run).results())
 
 
-def test_show_lists_network_inputs_and_the_settings_of_a_preset(tmp_path: Path, wording) -> None:
+def test_the_show_command_lists_network_inputs_and_the_settings_of_a_preset(tmp_path: Path, wording) -> None:
     env = {"id": "ALE/Pong-v5", "preset": "atari", "evaluation_kwargs": {"episodic_life": False}}
     config = {"clip_rewards": None, "model": {"conv": "nature"}}
     run = make_run(tmp_path, "pong", {0.1: [[1], [2]]}, env=env, config=config)
@@ -76,7 +76,7 @@ def test_show_lists_network_inputs_and_the_settings_of_a_preset(tmp_path: Path, 
     assert second["network"] == ["observations: unprocessed, to mine:Net"]
 
 
-def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path, wording) -> None:
+def test_a_run_is_shown_with_the_results_of_its_seeds_aggregated(runs: Path, wording) -> None:
     done = rlrun("show", "sweep", "--runs-dir", runs)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
@@ -91,7 +91,7 @@ def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path, wording) -> No
     assert lines[-2:] == wording("002", "0.2")
 
 
-def test_json_of_show_contains_configurations_trials_best_and_problems(runs: Path) -> None:
+def test_the_json_of_show_contains_configurations_trials_the_best_trial_and_problems(runs: Path) -> None:
     shown = json.loads(
         rlrun("show", runs / "sweep", "--json", "--metric", "episode_return_mean", "--mode", "min").stdout
     )
@@ -102,7 +102,7 @@ def test_json_of_show_contains_configurations_trials_best_and_problems(runs: Pat
     assert shown["problems"] == []
 
 
-def test_failed_stopped_and_damaged_trials_are_shown_and_damage_exits_with_code_5(runs: Path, wording) -> None:
+def test_failed_stopped_and_damaged_trials_are_shown_and_the_exit_code_for_damage_is_5(runs: Path, wording) -> None:
     path = runs / "sweep"
     names = [f"{n:03d}-lr={lr}-seed={n % 2}" for n, lr in enumerate([0.1, 0.1, 0.2, 0.2])]
     error = 'Traceback (most recent call last):\n  File "x.py"\nValueError: boom'
@@ -125,7 +125,7 @@ def test_failed_stopped_and_damaged_trials_are_shown_and_damage_exits_with_code_
     assert f"{path / names[3] / 'result.json'}:1: damaged" in done.stdout
 
 
-def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
+def test_a_long_list_of_trials_is_cut_unless_all_are_requested(tmp_path: Path) -> None:
     make_run(tmp_path, "long", {n / 100: [[1.0 * n]] for n in range(23)})
     cut, whole = (rlrun("show", "long", *more, "--runs-dir", tmp_path).stdout for more in ([], ["--all"]))
     names = [f"{n:03d}-lr={n / 100}-seed=0" for n in reversed(range(23))]
@@ -157,7 +157,7 @@ def test_runs_of_different_envs_are_compared_with_a_warning(runs: Path, wording)
     assert "different envs" not in rlrun("compare", "other", "sweep", "--runs-dir", runs).stdout
 
 
-def test_a_single_group_cannot_be_compared(runs: Path, wording) -> None:
+def test_a_comparison_needs_at_least_two_groups(runs: Path, wording) -> None:
     done = rlrun("compare", "other", "--runs-dir", runs)
     assert done.exit_code == 2
     assert done.stderr == wording()
@@ -168,7 +168,7 @@ def test_a_single_group_cannot_be_compared(runs: Path, wording) -> None:
     assert rlrun("compare", "nowhere", "--runs-dir", runs).exit_code == 2
 
 
-def test_a_report_is_written_and_says_what_it_left_out(runs: Path, tmp_path: Path, wording) -> None:
+def test_the_report_command_writes_a_report_that_says_what_it_left_out(runs: Path, tmp_path: Path, wording) -> None:
     (runs / "sweep" / "000-lr=0.1-seed=0" / "trial.json").write_text("{")
     page = tmp_path / "new" / "page.html"
     done = rlrun("report", "sweep", "other", "-o", page, "--runs-dir", runs)
@@ -179,7 +179,9 @@ def test_a_report_is_written_and_says_what_it_left_out(runs: Path, tmp_path: Pat
     assert done.stderr == wording("trial.json")
 
 
-def test_report_refuses_files_that_are_not_html_and_unknown_runs(runs: Path, tmp_path: Path, wording) -> None:
+def test_the_report_command_refuses_unknown_runs_and_output_files_that_are_not_html(
+    runs: Path, tmp_path: Path, wording
+) -> None:
     done = rlrun("report", "sweep", "-o", tmp_path / "page.pdf", "--runs-dir", runs)
     assert done.exit_code == 2
     assert done.stderr == wording()

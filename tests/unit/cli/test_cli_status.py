@@ -44,7 +44,7 @@ def status(run: RunDirectory, *words: str) -> Result:
     return CliRunner().invoke(cli, ["status", "pole", "--runs-dir", str(run.path.parent), *words])
 
 
-def test_a_killed_run_shows_how_to_resume_it(run: RunDirectory, wording) -> None:
+def test_the_status_of_a_killed_run_shows_how_to_resume_it(run: RunDirectory, wording) -> None:
     write(run, 0, "TERMINATED")
     write(run, 1, "RUNNING")
     for number, name in enumerate(run.table.trials):
@@ -69,7 +69,7 @@ def test_a_trial_that_outlives_its_driver_is_shown_as_saving_without_a_resume_co
     assert "resume" not in done.stdout
 
 
-def test_a_run_that_ended_shows_no_resume_command(run: RunDirectory) -> None:
+def test_the_status_of_an_ended_run_shows_no_resume_command(run: RunDirectory) -> None:
     write(run, 0, "ERROR", error="Traceback\n  ...\nValueError: too deep")
     for number in (1, 2):
         write(run, number, "TERMINATED")
@@ -79,7 +79,7 @@ def test_a_run_that_ended_shows_no_resume_command(run: RunDirectory) -> None:
     assert "rlrun resume" not in stdout
 
 
-def test_a_running_run_shows_its_driver_and_the_time_left(run: RunDirectory, wording) -> None:
+def test_the_status_of_an_active_run_shows_its_driver_and_the_time_left(run: RunDirectory, wording) -> None:
     write(run, 0, "RUNNING")
     directory = run.trial_directory(run.table.trials[0])
     directory.claim()
@@ -142,7 +142,7 @@ def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: 
     assert lines[-1].startswith("Resume it: ")
 
 
-def test_damage_is_listed_below_the_table_and_exits_with_code_5(run: RunDirectory, wording) -> None:
+def test_status_lists_damage_below_the_table_and_exits_with_code_5(run: RunDirectory, wording) -> None:
     for number in range(3):
         (run.path / run.table.trials[number] / "trial.json").write_text("{")
     (run.path / "run.json").write_text("[]")
@@ -157,7 +157,7 @@ def test_damage_is_listed_below_the_table_and_exits_with_code_5(run: RunDirector
     assert json.loads(told.stdout)["problem"] == wording("run.json")
 
 
-def test_watch_and_json_cannot_be_combined(run: RunDirectory) -> None:
+def test_the_options_watch_and_json_cannot_be_combined(run: RunDirectory) -> None:
     result = status(run, "--watch", "--json")
     assert result.exit_code == 2
     assert "--watch and --json cannot be combined; leave one out" in result.stderr
@@ -169,7 +169,7 @@ def test_an_unknown_run_is_refused_with_the_closest_name(run: RunDirectory) -> N
     assert "did you mean 'pole'?" in result.stderr
 
 
-def test_the_owner_of_the_copy_is_shown_if_no_process_of_this_machine_runs_it(
+def test_the_owner_of_the_stored_copy_is_shown_if_the_run_has_no_process_on_this_machine(
     run: RunDirectory, tmp_path: Path, wording
 ) -> None:
     run.write_table(replace(run.table, copy=f"{tmp_path}/storage/pole"))
@@ -189,7 +189,7 @@ def test_the_owner_of_the_copy_is_shown_if_no_process_of_this_machine_runs_it(
 
 
 @pytest.mark.parametrize(("silent_s", "is_resumed"), [(-1e6, False), (copy_owner.GONE_AFTER_S, True)])
-def test_no_resume_command_is_shown_while_the_owner_of_the_copy_renews_its_record(
+def test_no_resume_command_is_shown_while_the_owner_of_the_stored_copy_renews_its_record(
     run: RunDirectory, tmp_path: Path, silent_s: float, is_resumed: bool
 ) -> None:
     write(run, 0, "INTERRUPTED")

@@ -16,7 +16,7 @@ def test_numbers_are_right_aligned_and_words_left_aligned() -> None:
     ]
 
 
-def test_a_table_without_rows_is_its_headings() -> None:
+def test_a_table_without_rows_consists_of_its_headings() -> None:
     assert table(["run", "steps"], []) == "run  steps"
 
 
@@ -30,7 +30,7 @@ def test_a_piped_table_is_never_cut() -> None:
     assert "x" * 500 in table(["name"], [["x" * 500]], width=None)
 
 
-def test_expendable_columns_go_before_any_is_cut(wording) -> None:
+def test_expendable_columns_are_dropped_before_any_column_is_cut(wording) -> None:
     headings, rows = ["name", "time", "size", "mark"], [["abcdefgh", "12345678", "12345678", "x"]]
     assert table(headings, rows, 34, ["size", "time"]).splitlines() == wording("12345678")
     assert table(headings, rows, 33, ["size", "time"]).splitlines() == [
@@ -44,7 +44,7 @@ def test_columns_keep_a_minimum_width_on_extremely_narrow_terminals() -> None:
     assert table(["name", "other"], [["abcdefghij", "klmnopqrst"]], width=3).splitlines()[1] == "abcde…  klmno…"
 
 
-def test_a_cell_of_several_lines_becomes_one() -> None:
+def test_the_lines_of_a_cell_are_joined_into_one() -> None:
     assert cell_text("a\n  b") == "a b"
 
 
@@ -60,5 +60,5 @@ def test_a_cell_of_several_lines_becomes_one() -> None:
         (90_000, "1 d 01 h"),
     ],
 )
-def test_durations_never_show_sixty(seconds: float, text: str) -> None:
+def test_durations_never_show_60_seconds_or_60_minutes(seconds: float, text: str) -> None:
     assert duration(seconds) == text

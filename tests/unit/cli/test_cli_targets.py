@@ -49,7 +49,7 @@ def make_trial(
     return trial.path
 
 
-def test_a_run_with_one_trial_means_its_newest_checkpoint(tmp_path: Path) -> None:
+def test_the_name_of_a_run_with_one_trial_refers_to_its_newest_checkpoint(tmp_path: Path) -> None:
     trial = make_trial(tmp_path / "pole", "000", [10.0, 30.0, 20.0])
     assert checkpoint_named("pole", tmp_path, best=False) == trial / "checkpoints/iteration_000003"
     assert checkpoint_named(str(tmp_path / "pole"), Path("elsewhere"), best=False).name == "iteration_000003"
@@ -66,12 +66,12 @@ def test_a_folder_in_the_working_directory_does_not_shadow_a_run_of_the_same_nam
     assert run_named("pole", tmp_path / "runs") == tmp_path / "runs/pole"
 
 
-def test_best_means_the_checkpoint_with_the_highest_return(tmp_path: Path) -> None:
+def test_the_best_checkpoint_is_the_one_with_the_highest_return(tmp_path: Path) -> None:
     make_trial(tmp_path / "pole", "000", [10.0, 30.0, 20.0])
     assert checkpoint_named("pole", tmp_path, best=True).name == "iteration_000002"
 
 
-def test_a_damaged_newest_checkpoint_is_skipped_with_a_message(
+def test_the_newest_checkpoint_is_skipped_with_a_message_if_it_is_damaged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trial = make_trial(tmp_path / "pole", "000", [10.0, 20.0])
@@ -81,7 +81,7 @@ def test_a_damaged_newest_checkpoint_is_skipped_with_a_message(
 
 
 @pytest.mark.parametrize("command", ["evaluate", "resume"])
-def test_a_run_outside_runs_dir_is_refused_with_the_runs_dir_that_would_trust_it(
+def test_a_run_outside_runs_dir_is_refused_with_the_runs_dir_option_that_would_trust_it(
     tmp_path: Path, command: str, wording
 ) -> None:
     spec = {"algorithm": "ppo", "env": "my_lab:Room", "config": {}, "seed": 0}
@@ -101,7 +101,7 @@ def test_a_checkpoint_removed_while_it_is_read_is_a_checkpoint_error_not_a_bug(t
         evaluation_env(tmp_path / "iteration_000001", training)
 
 
-def test_if_a_checkpoint_is_removed_before_it_is_read_the_next_one_is_read(tmp_path: Path) -> None:
+def test_a_newer_checkpoint_is_read_if_the_chosen_one_is_removed_before_it_is_read(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep=1)
     content = Content({"algorithm": "ppo"}, {"seed": 0}, {}, {})
     first = store.commit(store.stage(1, content, {"iteration": 1}))
@@ -114,7 +114,7 @@ def test_if_a_checkpoint_is_removed_before_it_is_read_the_next_one_is_read(tmp_p
     )
 
 
-def test_an_existing_damaged_checkpoint_is_not_replaced_by_another_one(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_that_still_exists_is_reported_instead_of_reading_another_one(tmp_path: Path) -> None:
     trial = make_trial(tmp_path / "pole", "000", [10.0])
     checkpoint = trial / "checkpoints/iteration_000001"
     (checkpoint / "state.npz").write_bytes(b"")
@@ -122,14 +122,14 @@ def test_an_existing_damaged_checkpoint_is_not_replaced_by_another_one(tmp_path:
         read_next(checkpoint, lambda: tmp_path, read_checkpoint)
 
 
-def test_a_trial_whose_checkpoints_are_all_damaged_names_each(tmp_path: Path, wording) -> None:
+def test_the_error_for_a_trial_whose_checkpoints_are_all_damaged_names_each_of_them(tmp_path: Path, wording) -> None:
     trial = make_trial(tmp_path / "pole", "000", [10.0])
     (trial / "checkpoints/iteration_000001/spec.yaml").unlink()
     with wording.raised(CheckpointError, "spec.yaml"):
         checkpoint_named("pole", tmp_path, best=False)
 
 
-def test_a_trial_without_checkpoints_says_so(tmp_path: Path, wording) -> None:
+def test_the_error_for_a_trial_without_checkpoints_says_that_it_has_none(tmp_path: Path, wording) -> None:
     make_trial(tmp_path / "pole", "000", [])
     with pytest.raises(CheckpointError, match=r"has no checkpoint$"):
         checkpoint_named("pole", tmp_path, best=False)
@@ -137,7 +137,7 @@ def test_a_trial_without_checkpoints_says_so(tmp_path: Path, wording) -> None:
         checkpoint_named("pole", tmp_path, best=True)
 
 
-def test_best_of_a_run_with_several_trials_is_the_best_checkpoint_of_its_best_trial(
+def test_the_best_checkpoint_of_a_run_with_several_trials_is_that_of_its_best_trial(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wording
 ) -> None:
     make_trial(tmp_path / "pole", "000-lr=0.1", [10.0, 20.0])
@@ -150,7 +150,7 @@ def test_best_of_a_run_with_several_trials_is_the_best_checkpoint_of_its_best_tr
         checkpoint_named("empty", tmp_path, best=True)
 
 
-def test_a_run_with_several_trials_names_them(tmp_path: Path, wording) -> None:
+def test_the_error_for_a_run_with_several_trials_lists_their_names(tmp_path: Path, wording) -> None:
     make_trial(tmp_path / "pole", "000-lr=0.1", [10.0])
     make_trial(tmp_path / "pole", "001-lr=0.2", [10.0])
     with wording.raised(UsageError, "pole/000-lr", "pole/001-lr", "0.1"):
@@ -165,7 +165,7 @@ def test_an_unknown_run_is_refused_with_the_closest_name(tmp_path: Path) -> None
         run_named("cartpole-pop", tmp_path)
 
 
-def test_resuming_a_trial_names_its_run(tmp_path: Path, wording) -> None:
+def test_the_error_for_resuming_a_trial_names_its_run(tmp_path: Path, wording) -> None:
     trial = make_trial(tmp_path / "pole", "000", [10.0])
     with wording.raised(UsageError):
         run_named(str(trial), tmp_path)
@@ -194,7 +194,7 @@ def test_resuming_a_folder_that_is_not_a_run_is_refused(tmp_path: Path, wording)
         ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--from"],
     ],
 )
-def test_an_unknown_name_exits_with_code_2_in_every_command(tmp_path: Path, words: list[str]) -> None:
+def test_every_command_exits_with_code_2_for_an_unknown_name(tmp_path: Path, words: list[str]) -> None:
     result = rlrun(*words, "nowhere", "--runs-dir", tmp_path)
     assert (result.exit_code, "nowhere does not exist in the current folder" in result.stderr) == (2, True), (
         result.stderr
@@ -213,7 +213,7 @@ def test_an_unknown_name_exits_with_code_2_in_every_command(tmp_path: Path, word
         ("headless", "manifest.json is missing"),
     ],
 )
-def test_a_missing_or_damaged_checkpoint_exits_with_code_5(
+def test_commands_exit_with_code_5_for_a_missing_or_damaged_checkpoint(
     tmp_path: Path, command: str, what: str, message: str
 ) -> None:
     checkpoint = make_trial(tmp_path / "pole", "000", [1.0]) / "checkpoints/iteration_000001"
@@ -256,7 +256,9 @@ def test_an_unwritable_video_file_is_refused_before_the_run_is_looked_up(
     assert message in result.stderr
 
 
-def test_a_missing_video_extra_names_the_pip_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_video_extra_names_the_pip_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rlrun.cli.record.WRITERS", {".mp4": ("imageio", "no_such_encoder")})
     result = rlrun("record", "nowhere", "-o", tmp_path / "x.mp4")
     assert result.exit_code == 6
@@ -282,7 +284,7 @@ def test_runs_are_listed_newest_first_with_the_status_of_their_trials(tmp_path: 
     assert lines[2].startswith("old  terminated")
 
 
-def test_a_trial_that_claims_to_run_without_a_process_is_called_killed(tmp_path: Path) -> None:
+def test_a_trial_recorded_as_running_but_without_a_process_is_shown_as_killed(tmp_path: Path) -> None:
     trial = TrialDirectory(make_trial(tmp_path / "pole", "000", [1.0], status="RUNNING"))
     assert "killed" in rlrun("runs", "--runs-dir", tmp_path).stdout
     trial.claim()
@@ -294,7 +296,7 @@ def test_a_trial_that_claims_to_run_without_a_process_is_called_killed(tmp_path:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
 @pytest.mark.parametrize("command", ["status", "show", "plot", "report", "compare", "diagnose"])
-def test_reading_commands_say_that_a_run_in_a_folder_of_another_user_is_not_trusted(
+def test_commands_that_read_a_run_say_that_a_run_in_another_users_folder_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     make_trial(tmp_path / "runs/pole", "000", [1.0])
@@ -340,20 +342,20 @@ def test_a_damaged_trial_is_reported_and_the_others_are_still_listed(tmp_path: P
     assert rlrun("runs", "--runs-dir", tmp_path).stderr == wording(damaged.parent, "trial.json")
 
 
-def test_a_checkpoint_is_found_in_a_run_with_a_damaged_table(tmp_path: Path) -> None:
+def test_a_checkpoint_is_found_even_if_the_run_json_of_its_run_is_damaged(tmp_path: Path) -> None:
     make_trial(tmp_path / "pole", "000", [10.0])
     (tmp_path / "pole/run.json").write_text("{")
     assert checkpoint_named("pole", tmp_path, best=False).name == "iteration_000001"
 
 
-def test_without_runs_the_list_says_how_to_begin_one(tmp_path: Path) -> None:
+def test_an_empty_list_of_runs_says_how_to_start_one(tmp_path: Path) -> None:
     result = rlrun("runs", "--runs-dir", tmp_path / "none")
     assert result.exit_code == 0
     assert "rlrun train" in result.stdout
     assert json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path / "none").stdout) == {"schema": 1, "runs": []}
 
 
-def test_evaluations_decide_what_is_best_if_there_are_any_and_commands_say_so(
+def test_the_best_checkpoint_is_chosen_by_evaluations_if_there_are_any_and_commands_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trial = make_trial(tmp_path / "pole", "000", [174.7, 90.0, 80.0], evaluations={2: 500.0, 3: 454.0})
@@ -381,5 +383,5 @@ def test_evaluations_decide_what_is_best_if_there_are_any_and_commands_say_so(
         ("rlrun.toys:ConstantReward", "rlrun.toys:ConstantReward"),
     ],
 )
-def test_worlds_are_known_by_their_names(target: str, written: str) -> None:
+def test_worlds_can_be_given_by_their_names(target: str, written: str) -> None:
     assert env_named(target) == written

@@ -11,7 +11,7 @@ from rlrun.cli.tables import plain
 ORDERS = "\x1b]0;owned\x07\x1b[8m\x9b2J\u202e\r"
 
 
-def test_newlines_tabs_colors_and_unicode_are_kept(wording) -> None:
+def test_newlines_tabs_colors_and_unicode_are_preserved_in_printed_text(wording) -> None:
     assert plain("a\n\tb \x1b[31mred\x1b[0m é 中") == wording()
 
 
@@ -32,7 +32,9 @@ def test_a_run_with_an_undecodable_name_is_listed_with_the_others(tmp_path: Path
 
 
 @pytest.mark.parametrize("command", ["status", "show", "plot", "report", "resume", "evaluate"])
-def test_a_too_deeply_nested_run_json_exits_with_code_5_without_a_traceback(tmp_path: Path, command: str) -> None:
+def test_commands_exit_with_code_5_and_no_traceback_for_a_run_json_nested_too_deeply(
+    tmp_path: Path, command: str
+) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "run.json").write_text("[" * 100_000)
     done = CliRunner().invoke(cli, [command, "deep", "--runs-dir", str(tmp_path)])

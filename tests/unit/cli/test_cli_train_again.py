@@ -36,7 +36,7 @@ def left(spec: Path) -> RunDirectory:
     return RunDirectory.create(spec.parent / "runs", "job", experiment, experiment.trials(), "local")
 
 
-def test_a_requeued_slurm_job_is_refused_without_resume_instead_of_starting_again(
+def test_a_requeued_slurm_job_without_the_resume_option_is_refused_instead_of_starting_over(
     spec: Path, left: RunDirectory, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     words = ["train", spec, "--runs-dir", spec.parent / "runs"]
@@ -53,7 +53,7 @@ def test_a_requeued_slurm_job_is_refused_without_resume_instead_of_starting_agai
     assert (spec.parent / "runs/job-2").is_dir()
 
 
-def test_resume_exits_with_0_for_a_complete_run_and_2_for_a_changed_spec(
+def test_train_with_resume_exits_with_code_0_for_a_complete_run_and_2_for_a_changed_spec(
     spec: Path, left: RunDirectory, wording
 ) -> None:
     words = ["train", spec, "--runs-dir", spec.parent / "runs", "--resume"]
@@ -67,7 +67,7 @@ def test_resume_exits_with_0_for_a_complete_run_and_2_for_a_changed_spec(
     assert (differs.exit_code, differs.stderr) == (2, wording(f"{spec}:6:66: job.config.num_epochs", left.path))
 
 
-def test_an_existing_run_is_reported_as_a_run_found_event(spec: Path, left: RunDirectory) -> None:
+def test_json_progress_reports_an_existing_run_as_a_run_found_event(spec: Path, left: RunDirectory) -> None:
     words = ["train", spec, "--runs-dir", spec.parent / "runs", "--resume", "--progress", "json"]
     first, *others = map(json.loads, rlrun(*words).stdout.splitlines())
     assert first["event"] == "run_found"
@@ -76,12 +76,14 @@ def test_an_existing_run_is_reported_as_a_run_found_event(spec: Path, left: RunD
     assert [event["event"] for event in others if event["event"].startswith("run_")] == ["run_started", "run_finished"]
 
 
-def test_retry_failed_is_refused_without_resume(spec: Path, wording) -> None:
+def test_the_retry_failed_option_is_refused_without_the_resume_option(spec: Path, wording) -> None:
     refused = rlrun("train", spec, "--retry-failed")
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, wording("--resume"))
 
 
-def test_regress_resumes_an_interrupted_run_and_judges_a_complete_one(spec: Path, left: RunDirectory, wording) -> None:
+def test_the_regress_command_resumes_an_interrupted_run_and_judges_a_complete_one(
+    spec: Path, left: RunDirectory, wording
+) -> None:
     words = ["regress", spec, "--runs-dir", spec.parent / "runs", "--resume"]
     first = rlrun(*words)
     assert first.exit_code == 0, first.output

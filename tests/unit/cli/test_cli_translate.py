@@ -21,7 +21,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("theirs.yaml").write_text(THEIRS)
 
 
-def test_a_refused_key_can_be_left_out_and_the_output_is_a_spec(wording) -> None:
+def test_a_refused_key_can_be_left_out_with_lenient_and_the_output_is_a_valid_spec(wording) -> None:
     refused = CliRunner().invoke(cli, ["translate", "theirs.yaml"])
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr == wording("theirs.yaml:5:21", "pole.config.callbacks")
@@ -41,12 +41,12 @@ def test_a_dry_run_of_an_rllib_file_reports_its_translation(wording) -> None:
     assert planned.stderr == wording("rlrun translate theirs.yaml")
 
 
-def test_a_missing_file_is_named(wording) -> None:
+def test_the_error_for_a_missing_file_names_it(wording) -> None:
     done = CliRunner().invoke(cli, ["translate", "nowhere.yaml"])
     assert (done.exit_code, done.stderr) == (2, wording("nowhere.yaml"))
 
 
-def test_an_env_registered_in_code_is_refused_but_can_be_given_with_env(wording) -> None:
+def test_an_env_registered_in_code_is_refused_unless_a_replacement_is_given_with_env(wording) -> None:
     Path("theirs.yaml").write_text(
         "first:\n  run: SAC\n  env: registered\n  stop: {info/num_steps_sampled: 10000}\n  log_to_file: true\n"
         "  config: {target_entropy: auto, replay_buffer_config: {min_size_for_sampling: 500}}\n"
@@ -72,6 +72,6 @@ def test_none_and_auto_settings_of_rl_zoo3_are_accepted() -> None:
     assert "target_entropy: null" in printed.stdout
 
 
-def test_a_mapping_as_env_is_refused(wording) -> None:
+def test_a_mapping_given_as_the_env_is_refused(wording) -> None:
     done = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--env", "{world: 'rlrun.toys:CartPoles'}"])
     assert (done.exit_code, done.stderr) == (2, wording("--env"))

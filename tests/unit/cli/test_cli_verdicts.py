@@ -24,7 +24,7 @@ def case(seed: int, value: float) -> Case:
     return Case(f"{seed:03d}", seed, "", Path("runs"), 2048, 1.5, {"m": value}, {"m": 475.0})
 
 
-def test_the_verdicts_show_what_was_reached_and_expected(wording) -> None:
+def test_verdicts_show_the_value_reached_and_the_value_expected(wording) -> None:
     verdict = Verdict("pole", (case(0, 431.25), case(1, 480.0)), needed=2)
     assert [line.split() for line in verdicts_text([verdict]).splitlines()[1:3]] == [
         ["pole", "000", "2,048", "1.5", "s", "m", "431.2", "475.0", "missed"],
@@ -34,12 +34,12 @@ def test_the_verdicts_show_what_was_reached_and_expected(wording) -> None:
 
 
 @pytest.mark.parametrize(("value", "told"), [(480.0, "gate too weak"), (10.0, "missed, as expected")])
-def test_verdicts_of_a_control_say_whether_the_gate_is_too_weak(value: float, told: str) -> None:
+def test_the_verdict_of_a_control_run_says_whether_the_gate_is_too_weak(value: float, told: str) -> None:
     verdict = Verdict("pole", (case(0, value),), needed=1, control=True)
     assert f"pole        {told}  " in verdicts_text([verdict])
 
 
-def test_the_verdicts_show_the_baseline_where_there_is_one(wording) -> None:
+def test_verdicts_show_the_comparison_with_the_baseline_if_there_is_one(wording) -> None:
     area = JudgedValue("worse", 200.0, 150.0, -50.0, -60.0, -40.0)
     speed = JudgedValue("not judged", is_ratio=True, note="another machine: cpus 2, then 8")
     text = verdicts_text([Verdict("pole", (case(0, 480.0),), needed=1, area=area, speed=speed)])
@@ -91,7 +91,7 @@ def test_evaluation_of_the_best_trial_is_suggested_after_several_trials(
     assert [line.split()[5] for line in results_table(trials).splitlines()[1:]] == ["-", "20.5", "11"]
 
 
-def test_json_never_holds_nan(capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_json_contains_null_in_place_of_nan_and_infinity(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": [float("nan"), 1.5], "b": (float("inf"), None)})
     assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5], "b": [None, None]}
 

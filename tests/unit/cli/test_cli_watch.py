@@ -82,7 +82,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, events: list[RunEvent], *, names_ex
     return stderr.getvalue().splitlines()
 
 
-def test_without_a_terminal_progress_is_printed_as_plain_lines(
+def test_progress_is_printed_as_plain_lines_if_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch, small_trial: SmallTrial, wording
 ) -> None:
     lines = watched(
@@ -113,7 +113,7 @@ def test_a_run_whose_trials_all_failed_shows_the_command_to_retry_them(
     assert [line.partition(": ")[2] for line in lines] == [command] * said
 
 
-def test_waiting_for_nodes_is_reported_at_its_start_and_on_changes(
+def test_waiting_for_nodes_is_reported_when_it_starts_and_when_it_changes(
     monkeypatch: pytest.MonkeyPatch, small_trial: SmallTrial, wording
 ) -> None:
     lines = watched(
@@ -131,7 +131,7 @@ def test_waiting_for_nodes_is_reported_at_its_start_and_on_changes(
     assert lines == wording("runs/tiny", "000-seed=0", "2 x cpu", "no quota")
 
 
-def test_with_several_experiments_each_line_names_its_experiment(
+def test_progress_lines_name_their_experiment_if_there_are_several(
     monkeypatch: pytest.MonkeyPatch, small_trial: SmallTrial, wording
 ) -> None:
     events: list[RunEvent] = []
@@ -183,7 +183,7 @@ def test_json_progress_prints_one_line_per_event_and_the_result_last(
     assert done.stderr == wording()
 
 
-def test_an_error_under_json_progress_is_the_last_line() -> None:
+def test_an_error_is_the_last_line_of_json_progress() -> None:
     done = rlrun("train", "--seed", "x", "--progress=json")
     (line,) = map(json.loads, done.stdout.splitlines())
     assert (done.exit_code, line["event"], line["error"]["exit_code"]) == (2, "error", 2)
@@ -200,6 +200,6 @@ def test_a_quiet_command_prints_no_progress(words: list[str], told: str, monkeyp
     assert rlrun("train", "cartpole/ppo", *words).stderr == told
 
 
-def test_quiet_and_progress_cannot_be_combined(wording) -> None:
+def test_the_options_quiet_and_progress_cannot_be_combined(wording) -> None:
     with wording.raised(UsageError):
         watching("lines", quiet=True)

@@ -15,7 +15,7 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import SpecError, UsageError
 
 
-def test_keyword_settings_are_parsed_like_those_of_a_spec() -> None:
+def test_keyword_settings_are_parsed_like_the_settings_of_a_spec() -> None:
     made = PPO(lr=[[0, 1e-3], [500, 0.0]], train_batch_size=1e3, model={"hiddens": [8]})
     written = {"lr": [[0, 1e-3], [500, 0.0]], "train_batch_size": 1e3, "model": {"hiddens": [8]}}
     assert made.config == PPOConfig.parse(written)
@@ -37,7 +37,7 @@ def test_a_parsed_config_can_be_passed_instead_of_keyword_settings() -> None:
         ({"config": {"lr": 1e-3}}, "config.config: unknown key 'config'"),
     ],
 )
-def test_a_wrong_setting_is_explained_as_in_a_spec(settings: dict[str, object], message: str) -> None:
+def test_a_wrong_setting_is_explained_as_it_is_in_a_spec(settings: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=f"^{re.escape(message)}"):
         PPO(**settings)
 
@@ -66,14 +66,14 @@ def test_help_and_notebooks_show_each_setting_as_a_named_argument_with_its_defau
 
 
 @pytest.mark.parametrize("name", ["DQN", "QMIX", "BC", "ValueIteration"])
-def test_a_signature_leaves_out_what_an_algorithm_fixes_and_shows_its_own_defaults(name: str) -> None:
+def test_a_signature_omits_the_settings_that_the_algorithm_fixes_and_shows_its_own_defaults(name: str) -> None:
     algorithm = getattr(rlrun, name)
     shown = {key: own.default for key, own in inspect.signature(algorithm).parameters.items() if key != "config"}
     config = algorithm.Config()
     assert shown == {key: getattr(config, key) for key in algorithm.Config.model_fields}
 
 
-def test_a_plugin_with_its_own_constructor_shows_that_signature(wording) -> None:
+def test_a_plugin_with_its_own_constructor_shows_the_signature_of_that_constructor(wording) -> None:
     class Own(PPO):
         def __init__(self, speed: int = 2) -> None:
             super().__init__(lr=speed * 1e-3)
@@ -82,12 +82,12 @@ def test_a_plugin_with_its_own_constructor_shows_that_signature(wording) -> None
     assert inspect.signature(rlrun.Algorithm) is not None  # it has no settings yet
 
 
-def test_an_algorithm_shows_the_settings_that_differ_from_its_defaults() -> None:
+def test_the_repr_of_an_algorithm_shows_the_settings_that_differ_from_its_defaults() -> None:
     assert repr(PPO()) == "PPO()"
     assert repr(PPO(lr=1e-3, num_epochs=10, model={"hiddens": [8]})) == "PPO(lr=0.001, model=ModelConfig(hiddens=(8,)))"
 
 
-def test_an_algorithm_is_sent_to_other_processes_as_a_value() -> None:
+def test_an_algorithm_can_be_sent_to_other_processes_with_its_settings() -> None:
     sent = pickle.loads(pickle.dumps(PPO(lr=1e-3)))
     assert sent.config == PPOConfig(lr=1e-3)
 

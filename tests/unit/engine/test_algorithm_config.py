@@ -33,13 +33,13 @@ def test_workers_and_learners_in_separate_processes_need_ray(settings, needs_ray
     assert AlgorithmConfig.parse(settings).needs_ray is needs_ray
 
 
-def test_learners_divide_the_gpus_and_get_one_cpu_per_thread():
+def test_learners_share_the_gpus_equally_and_get_one_cpu_per_torch_thread():
     config = AlgorithmConfig.parse({"num_learners": 4, "num_gpus": 2, "torch_threads": 3})
     assert (config.gpus_per_learner, config.cpus_per_learner) == (0.5, 3)
     assert AlgorithmConfig.parse({"num_gpus": 2}).gpus_per_learner == 0
 
 
-def test_world_settings_contain_only_those_for_collecting_experience(wording):
+def test_world_settings_contain_only_settings_for_collecting_experience(wording):
     assert tuple(WorldSamplingSettings.model_fields) == SAMPLING
     with wording.raised(SpecError, "lr", "policies.NAME.conf"):
         WorldSamplingSettings.parse({"lr": 0.1})
@@ -69,7 +69,7 @@ def test_sgd_steps_per_env_step_follow_from_batch_size_or_training_intensity():
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
-def test_an_algorithm_has_a_least_number_of_env_steps_per_iteration_if_it_steps_envs(name: str) -> None:
+def test_algorithms_that_step_envs_and_no_others_have_a_minimum_of_env_steps_per_iteration(name: str) -> None:
     algorithm = algorithm_class(name)
     least = algorithm.Config.parse({}).min_env_steps_per_iteration
     assert least >= 100 if algorithm.clock_unit == "env_steps" else least == 0

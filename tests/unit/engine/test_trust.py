@@ -42,7 +42,7 @@ CLIENTS = {
 PLAIN: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "config": {"lr": 1e-3, "model": {"module": None}}}
 
 
-def test_a_spec_with_only_known_parts_has_no_risks() -> None:
+def test_a_spec_that_consists_of_known_parts_has_no_risks() -> None:
     assert spec_risks({**PLAIN, "evaluation": {"env": "CartPole-v0", "every": 5}, "loggers": {}, "storage": None}) == []
 
 
@@ -106,12 +106,12 @@ WORLD: dict[str, Any] = {
 }
 
 
-def test_policies_with_only_known_parts_have_no_risks() -> None:
+def test_policies_that_consist_of_known_parts_have_no_risks() -> None:
     assert spec_risks(WORLD) == []
 
 
 @pytest.mark.parametrize("path", sorted(harmless()["mappings"]))
-def test_built_in_mappings_are_no_risk(path: str) -> None:
+def test_built_in_mappings_are_not_reported_as_risks(path: str) -> None:
     assert spec_risks({**WORLD, "mapping": path}) == []
     assert callable(load_object(path))
 
@@ -124,7 +124,9 @@ def test_built_in_mappings_are_no_risk(path: str) -> None:
         "rlrun.engine.settings.registry:load_object",
     ],
 )
-def test_other_objects_in_rlruns_modules_are_reported_as_code_that_would_run(path: str, wording) -> None:
+def test_objects_in_rlruns_modules_not_known_to_be_harmless_are_reported_as_code_that_would_run(
+    path: str, wording
+) -> None:
     assert spec_risks({**WORLD, "mapping": path}) == wording(path)
     assert not is_own_opponent(path)
 
@@ -132,12 +134,12 @@ def test_other_objects_in_rlruns_modules_are_reported_as_code_that_would_run(pat
 @pytest.mark.parametrize(
     "spec", ["cartpole/dagger", "cartpole/alphazero", "worlds/tic_tac_toe_league_ppo", "worlds/hex_alphazero"]
 )
-def test_shipped_specs_that_name_rlruns_own_objects_have_no_risks(spec: str) -> None:
+def test_shipped_specs_that_refer_to_objects_of_rlrun_have_no_risks(spec: str) -> None:
     (experiment,) = load_experiments([Path("configs") / f"{spec}.yaml"])
     assert spec_risks(experiment.first_trial().to_data()) == []
 
 
-def test_risks_of_policies_and_their_mapping_are_named() -> None:
+def test_risks_of_policies_and_of_their_mapping_are_named() -> None:
     policies = {
         "a": {"algorithm": "my_lab.awr:AWR", "config": {}},
         "b": {"algorithm": "dqn", "config": {"model": {"module": "os:x"}}},
@@ -166,7 +168,7 @@ def test_risks_of_policies_and_their_mapping_are_named() -> None:
         "Reacher-v2",
     ],
 )
-def test_known_envs_with_plain_arguments_are_no_risk(env: Any) -> None:
+def test_known_envs_with_plain_arguments_are_not_reported_as_risks(env: Any) -> None:
     assert env_risks(EnvConfig.parse(env), "env") == []
 
 
@@ -212,7 +214,7 @@ def test_strings_that_may_be_paths_are_reported_as_risks(text: str) -> None:
     assert bool(text_risks(text, "x")) == (text != "")
 
 
-def test_everything_in_the_list_of_harmless_objects_exists() -> None:
+def test_every_object_in_the_list_of_harmless_objects_exists() -> None:
     for path in harmless()["envs"]:
         listed = load_object(path)
         assert issubclass(listed, gymnasium.Env) if isinstance(listed, type) else callable(listed)
@@ -228,14 +230,14 @@ def test_everything_in_the_list_of_harmless_objects_exists() -> None:
     assert all(ScriptedOpponent(name) for name in own)
 
 
-def test_rlrun_objects_named_in_shipped_specs_are_listed_as_harmless() -> None:
+def test_all_rlrun_objects_named_in_shipped_specs_are_listed_as_harmless() -> None:
     texts = [path.read_text() for path in Path("configs").glob("*/*.yaml")]
     named = {name for text in texts for name in re.findall(r"rlrun\.\w+:\w+", text)}
     assert len(named) > 20
     assert named <= frozenset.union(*harmless().values())
 
 
-def test_worlds_and_wrappers_of_rlrun_and_pettingzoo_envs_are_no_risk() -> None:
+def test_worlds_and_wrappers_of_rlrun_and_pettingzoo_envs_are_not_reported_as_risks() -> None:
     own = {"world": "rlrun.toys:CartPoles", "wrappers": ["rlrun.plugin:AgentIndicator"]}
     assert env_risks(EnvConfig.parse(own), "env") == []
     searched = {
@@ -294,7 +296,7 @@ def new_run(runs_dir: Path) -> RunDirectory:
     return RunDirectory.create(runs_dir, "pole", experiment, experiment.trials(), "local")
 
 
-def test_a_run_inside_the_users_runs_folder_counts_as_their_own(tmp_path: Path, wording) -> None:
+def test_a_run_inside_the_users_runs_folder_counts_as_the_users_own(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     assert why_not_own(run.path, tmp_path) == ""
     assert why_not_own(run.path, tmp_path / "other") == wording(tmp_path / "other")
@@ -304,7 +306,9 @@ def test_a_run_inside_the_users_runs_folder_counts_as_their_own(tmp_path: Path, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
-def test_a_run_or_folder_owned_by_another_user_does_not_count_as_ones_own(tmp_path: Path, wording) -> None:
+def test_a_run_that_another_user_owns_or_whose_folder_another_user_owns_is_not_ones_own(
+    tmp_path: Path, wording
+) -> None:
     run = new_run(tmp_path)
     os.chown(run.path, 54321, -1)
     assert why_not_own(run.path, tmp_path) == wording(run.path, "54321")
@@ -342,7 +346,9 @@ def test_a_run_from_someone_else_is_refused_before_anything_is_imported(tmp_path
     assert not (tmp_path / "sprung").exists()
 
 
-def test_the_start_checkpoint_of_someone_elses_trial_is_reported_as_a_file_to_read(tmp_path: Path, wording) -> None:
+def test_the_start_checkpoint_of_someone_elses_trial_is_reported_as_a_file_that_would_be_read(
+    tmp_path: Path, wording
+) -> None:
     run = new_run(tmp_path)
     (record,) = (run.record(name) for name in run.table.trials)
     run.trial_directory(record.name).write_record(replace(record, from_checkpoint="/home/me/x"))

@@ -23,7 +23,7 @@ def training_of(name: str, env: Any = "FrozenLake-v1", **settings: Any) -> Train
     return Training(EnvConfig.parse(env), cls(cls.Config.parse(settings)), seed=3)
 
 
-def test_a_table_of_optimal_values_has_zero_gaps() -> None:
+def test_a_table_of_optimal_values_has_value_and_policy_gaps_of_zero() -> None:
     training = training_of("q_learning", gamma=0.9)
     exact = exact_values(training.description.env, 0.9)
     training.running.trainee.learner.load_flat(exact.q.astype(np.float32).ravel())
@@ -49,7 +49,7 @@ def test_gaps_of_a_known_table_match_values_computed_by_hand() -> None:
     training.close()
 
 
-def test_without_discount_values_are_returns_within_the_time_limit() -> None:
+def test_values_without_a_discount_are_returns_within_the_time_limit() -> None:
     training = training_of("q_learning", CLIFF, gamma=1.0)
     learned = learned_values(training)
     assert learned.exact.at_start == -13.0
@@ -58,7 +58,7 @@ def test_without_discount_values_are_returns_within_the_time_limit() -> None:
 
 
 @pytest.mark.parametrize("name", ["dqn", "ppo"])
-def test_networks_are_compared_by_their_outputs(name: str) -> None:
+def test_networks_are_compared_with_exact_values_by_their_outputs(name: str) -> None:
     training = training_of(name, **SMALL)
     learned = learned_values(training)
     assert (learned.q is None) == (name == "ppo")
@@ -86,6 +86,6 @@ def test_algorithms_without_comparable_values_are_refused_with_the_reason(
     training.close()
 
 
-def test_no_discount_without_a_time_limit_is_refused(wording) -> None:
+def test_computing_exact_values_without_a_discount_or_a_time_limit_is_refused(wording) -> None:
     with wording.raised(UsageError, "max_episode_steps"):
         exact_values(EnvConfig(id="CliffWalking-v1"), 1.0)

@@ -33,7 +33,7 @@ def straight(ends: Sequence[float], rows: int = 4) -> list[list[float]]:
     return [[end * n / rows for n in range(1, rows + 1)] for end in ends]
 
 
-def test_without_overlap_enough_seeds_settle_a_comparison(make_sweep: MakeRun, wording) -> None:
+def test_enough_seeds_settle_a_comparison_of_groups_that_do_not_overlap(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3, 4, 5]), 0.2: straight([6, 7, 8, 9, 10])}))
     assert [side.label for side in found.sides] == ["lr=0.2", "lr=0.1"]
     assert found.sides[0].end == [6, 7, 8, 9, 10]
@@ -46,7 +46,7 @@ def test_without_overlap_enough_seeds_settle_a_comparison(make_sweep: MakeRun, w
     assert found.notes == ()
 
 
-def test_three_seeds_cannot_settle_a_comparison_and_the_verdict_says_how_many_could(
+def test_three_seeds_cannot_settle_a_comparison_and_the_verdict_says_how_many_seeds_could(
     make_sweep: MakeRun, wording
 ) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3]), 0.2: straight([6, 7, 8])}))
@@ -55,12 +55,12 @@ def test_three_seeds_cannot_settle_a_comparison_and_the_verdict_says_how_many_co
     assert "intervals from 3 seeds are too narrow; p values are corrected for the number of seeds" in found.notes
 
 
-def test_a_difference_that_may_be_due_to_chance_is_not_called_a_difference(make_sweep: MakeRun, wording) -> None:
+def test_a_difference_that_may_be_due_to_chance_is_not_presented_as_a_real_one(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 5, 3, 7, 9]), 0.2: straight([2, 6, 4, 8, 10])}))
     assert found.verdict == wording("0.2", "0.1", "60%")
 
 
-def test_equal_groups_cannot_be_told_apart(make_sweep: MakeRun, wording) -> None:
+def test_the_verdict_on_equal_groups_says_that_they_cannot_be_told_apart(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3, 4]), 0.2: straight([1, 2, 3, 4])}))
     assert found.verdict == wording("0.1", "0.2")
 
@@ -76,22 +76,22 @@ def test_for_saturated_groups_a_note_says_how_soon_each_reaches_the_ceiling(make
     ]
 
 
-def test_no_winner_is_announced_between_groups_of_equal_values_whatever_their_labels(
-    make_sweep: MakeRun, wording
-) -> None:
+def test_groups_of_equal_values_are_tied_whatever_their_labels(make_sweep: MakeRun, wording) -> None:
     one = compared(make_sweep({0.1: straight([500]), 0.2: straight([500])}, name="one"))
     assert (one.verdict, one.pairs[0].settled) == (wording("tied", "lr=0.1", "lr=0.2"), False)
     more = compared(make_sweep({lr: straight([500, 490, 480]) for lr in (0.3, 0.1, 0.2)}, name="more"))
     assert more.verdict == wording("3", "tied")
 
 
-def test_a_group_that_ties_with_the_first_one_is_not_beaten_by_it(make_sweep: MakeRun, wording) -> None:
+def test_the_verdict_does_not_list_a_group_tied_with_the_leader_among_those_it_beats(
+    make_sweep: MakeRun, wording
+) -> None:
     ends = {0.1: range(5), 0.2: range(10, 15), 0.3: range(10, 15)}
     found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
     assert found.verdict == wording("lr=0.2", "lr=0.1", "lr=0.3")
 
 
-def test_less_can_be_better(make_sweep: MakeRun) -> None:
+def test_in_mode_min_the_group_with_the_lower_values_is_ahead(make_sweep: MakeRun) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3, 4, 5]), 0.2: straight([6, 7, 8, 9, 10])}), "min")
     assert found.sides[0].label == "lr=0.1"
     assert (found.pairs[0].ahead, found.pairs[0].probability.value) == ("lr=0.1", 1.0)
@@ -113,14 +113,14 @@ def test_p_values_of_a_leader_are_corrected_for_all_pairs_since_the_same_data_se
     assert found.verdict == wording()
 
 
-def test_the_verdict_says_which_groups_a_leader_is_not_clearly_ahead_of(make_sweep: MakeRun, wording) -> None:
+def test_the_verdict_names_the_groups_that_the_leader_is_not_clearly_ahead_of(make_sweep: MakeRun, wording) -> None:
     ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17)}
     found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
     assert len(found.pairs) == 3
     assert found.verdict == wording("0.3", "0.1", "0.2")
 
 
-def test_a_comparison_ends_at_the_end_of_the_shortest_run_and_a_note_says_so(make_sweep: MakeRun, wording) -> None:
+def test_a_comparison_ends_where_the_shortest_run_ends_and_a_note_says_so(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: [[1, 2, 3, 4]] * 2, 0.2: [[5, 6]] * 2}))
     assert (found.start, found.stop) == (100, 200)
     assert found.sides[1].end == [2, 2]
@@ -169,7 +169,7 @@ def test_the_verdict_draws_no_conclusion_from_one_seed_per_group(make_sweep: Mak
     assert pairs[1].split()[:4] == ["lr=0.2", "lr=0.1", "100%", "-"]
 
 
-def test_of_six_configurations_with_three_seeds_the_one_that_does_not_learn_is_named(
+def test_the_only_one_of_six_configurations_that_does_not_learn_in_three_seeds_is_named(
     make_sweep: MakeRun, wording
 ) -> None:
     ends = {lr: [495.0 + 0.1 * lr, 470 + lr, 480 - lr] for lr in (1.0, 2.0, 3.0, 4.0, 5.0)}
@@ -179,7 +179,7 @@ def test_of_six_configurations_with_three_seeds_the_one_that_does_not_learn_is_n
     assert found.verdict == wording()
 
 
-def test_of_equal_configurations_one_is_seldom_called_worse_than_the_others() -> None:
+def test_among_equal_configurations_one_is_rarely_called_worse_than_the_rest() -> None:
     draws = np.random.default_rng(0)
     called = 0
     for _ in range(300):
@@ -188,7 +188,7 @@ def test_of_equal_configurations_one_is_seldom_called_worse_than_the_others() ->
     assert called / 300 <= 0.05
 
 
-def test_runs_with_one_evaluation_each_are_compared_by_it(make_sweep: MakeRun) -> None:
+def test_runs_with_only_one_evaluation_each_are_compared_by_that_evaluation(make_sweep: MakeRun) -> None:
     found = compared(make_sweep({0.1: [[None, 2]] * 2, 0.2: [[None, 3]] * 2}))
     assert [(side.label, side.end, side.area) for side in found.sides] == [
         ("lr=0.2", [3, 3], [3, 3]),
@@ -206,7 +206,7 @@ def evaluate(run: Path, trial: str, rows: Sequence[int]) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_trials_that_ended_before_an_evaluation_are_compared_by_returns_in_training(make_sweep: MakeRun) -> None:
+def test_trials_that_ended_before_their_first_evaluation_are_compared_by_training_returns(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1, 2, 3, 4]], 0.2: [[1, 2]]}, spec={"evaluation": {"every": 3}})
     evaluate(path, "000-lr=0.1-seed=0", [2, 3])
     done = CliRunner().invoke(cli, ["compare", str(path), "--json"])
@@ -222,12 +222,12 @@ def test_trials_that_ended_before_an_evaluation_are_compared_by_returns_in_train
         assert found.exit_code == 2, "one evaluation begins at 300, the other one ends at 200"
 
 
-def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun, wording) -> None:
+def test_curves_that_do_not_overlap_in_env_steps_cannot_be_compared(make_sweep: MakeRun, wording) -> None:
     with wording.raised(UsageError, "env_steps", "300", "200"):
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[None, None, 3, 4]]}))
 
 
-def test_the_mean_height_is_the_area_between_two_points_over_their_distance() -> None:
+def test_the_mean_height_of_a_curve_is_its_area_between_two_points_divided_by_their_distance() -> None:
     course = (np.array([0.0, 10.0, 20.0]), np.array([0.0, 10.0, 0.0]))
     assert mean_height(course, 0, 20) == 5
     assert mean_height(course, 5, 15) == 7.5

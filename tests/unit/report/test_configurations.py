@@ -16,7 +16,7 @@ from tests.unit.report.conftest import write_table, write_trial
 MakeRun = Callable[..., Path]
 
 
-def test_seeds_of_a_configuration_are_one_group(make_sweep: MakeRun) -> None:
+def test_all_seeds_of_a_configuration_form_one_group(make_sweep: MakeRun) -> None:
     run = read_run(make_sweep({0.1: [[1], [2]], 0.2: [[3], [4]]}))
     groups = groups_of(run)
     assert [group.label for group in groups] == ["lr=0.1", "lr=0.2"]
@@ -25,7 +25,7 @@ def test_seeds_of_a_configuration_are_one_group(make_sweep: MakeRun) -> None:
     assert [group.label for group in groups_of(run, several_runs=True)] == ["sweep, lr=0.1", "sweep, lr=0.2"]
 
 
-def test_configurations_with_equal_draws_remain_separate_groups(make_sweep: MakeRun) -> None:
+def test_configurations_with_equal_parameters_remain_separate_groups(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1]], 0.2: [[2]]})
     second = path / "001-lr=0.2-seed=0" / "trial.json"
     second.write_text(json.dumps({**json.loads(second.read_text()), "params": {"lr": 0.1}}))
@@ -71,7 +71,9 @@ def write_grid(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("setting", ["lr", "config.lr"])
-def test_trials_are_grouped_by_one_setting_over_all_others_and_seeds(tmp_path: Path, setting: str) -> None:
+def test_grouping_by_one_setting_pools_trials_with_different_seeds_and_other_settings(
+    tmp_path: Path, setting: str
+) -> None:
     run = read_run(write_grid(tmp_path / "grid"))
     groups = groups_by(run, setting)
     assert [(group.label, group.params) for group in groups] == [("lr=0.1", {"lr": 0.1}), ("lr=0.2", {"lr": 0.2})]
@@ -86,7 +88,7 @@ def test_trials_are_grouped_by_one_setting_over_all_others_and_seeds(tmp_path: P
     ]
 
 
-def test_grouping_by_an_unknown_setting_or_one_that_changes_in_trials_is_rejected(
+def test_grouping_by_a_setting_that_is_unknown_or_changes_within_trials_is_rejected(
     tmp_path: Path, make_population: MakeRun, wording
 ) -> None:
     with wording.raised(UsageError, "'gama'", "lr, gamma", "'gamma'"):
@@ -95,7 +97,7 @@ def test_grouping_by_an_unknown_setting_or_one_that_changes_in_trials_is_rejecte
         groups_by(read_run(make_population()), "lr")
 
 
-def test_a_population_is_a_single_group_and_sample(make_population: MakeRun, wording) -> None:
+def test_a_population_is_one_group_with_a_single_sample(make_population: MakeRun, wording) -> None:
     (group,) = groups_of(read_run(make_population()))
     assert group.label == wording()
     assert [len(sample) for sample in group.samples] == [3]

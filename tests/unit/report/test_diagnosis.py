@@ -132,7 +132,7 @@ def trained(
         pytest.param("random", "CartPole-v1", {}, ["does not learn"], id="actions at random"),
     ],
 )
-def test_the_defect_of_a_deliberately_broken_run_is_found(
+def test_the_diagnosis_finds_the_defect_of_a_deliberately_broken_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     algorithm: str,
@@ -147,7 +147,7 @@ def test_the_defect_of_a_deliberately_broken_run_is_found(
     assert all(finding.found and finding.reason and finding.advice for finding in found)
 
 
-def test_experience_is_found_stale_if_weights_are_rarely_broadcast(tmp_path: Path, wording) -> None:
+def test_rarely_broadcast_weights_are_diagnosed_as_stale_experience(tmp_path: Path, wording) -> None:
     config = {**IMPALA, "broadcast_interval": 300, "lr": 1e-4}
     found = {one.name: one for one in trained(tmp_path, "impala", "CartPole-v1", config, env_steps=7000)}
     assert found["stale experience"].advice == (
@@ -155,7 +155,7 @@ def test_experience_is_found_stale_if_weights_are_rarely_broadcast(tmp_path: Pat
     )
 
 
-def test_seeds_are_found_to_disagree_if_some_never_try_the_best_arm(
+def test_seeds_of_which_some_never_try_the_best_arm_are_diagnosed_as_disagreeing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
@@ -194,7 +194,7 @@ def curve(*ends: float, **more: list[float]) -> dict[str, list[float]]:
     return {"env_steps": steps, "sgd_steps": [1e4] * len(rows), "episode_return_mean": rows} | more
 
 
-def test_a_curve_that_falls_back_by_more_than_half_of_its_gain_has_collapsed() -> None:
+def test_a_curve_that_loses_more_than_half_of_its_gain_is_diagnosed_as_collapsed() -> None:
     assert names(diagnose([seen(curve(20.0, 220.0, 119.0))], [])) == ["performance collapse"]
     assert names(diagnose([seen(curve(20.0, 220.0, 121.0))], [])) == []
 
@@ -213,7 +213,7 @@ def test_a_mean_above_nearly_all_random_episodes_shows_learning_even_if_a_few_ar
     assert found(5.0, equal) == [NO_BETTER]
 
 
-def test_seeds_disagree_where_they_differ_by_more_than_half_of_the_best_gain(wording) -> None:
+def test_seeds_disagree_if_they_differ_by_more_than_half_of_the_best_gain(wording) -> None:
     good, bad = seen(curve(220.0), name="000"), seen(curve(119.0), name="001", seed=1)
     (finding,) = diagnose([good, bad], [])
     assert (finding.name, finding.trials) == ("seeds disagree", ("000", "001"))
@@ -268,7 +268,7 @@ BONUS = {"learner/alpha/alpha": [0.5] * 10, "learner/actor/entropy": [-4.0] * 10
         ("learner/critics/q_mean", BONUS, {}, ALLOWED + 0.5 * 4 / (1 - 0.9), 0.1 * ALLOWED + 0.5 * 4 / (1 - 0.9)),
     ],
 )
-def test_values_that_grow_beyond_what_returns_of_their_sign_allow_are_found(
+def test_values_that_grow_beyond_what_returns_of_the_same_sign_allow_are_a_finding(
     metric: str, more: dict[str, list[float]], config: dict[str, Any], above: float, below: float
 ) -> None:
     def found(value: float) -> list[str]:
@@ -279,7 +279,7 @@ def test_values_that_grow_beyond_what_returns_of_their_sign_allow_are_found(
     assert found(1.51 * above) == found(-1.51 * below) == ["values grow"]
 
 
-def test_rising_values_with_falling_returns_are_reported_before_the_collapse(wording) -> None:
+def test_values_that_rise_while_returns_fall_are_reported_before_the_performance_collapse(wording) -> None:
     def found(values: list[float], returns: list[float]) -> list[Finding]:
         ends = {"episode_return_min": [-400.0] * 15, "episode_return_max": [0.9] * 15, "episode_len_mean": [25.0] * 15}
         rows = curve(0.0) | {"episode_return_mean": returns, "env_steps": [*map(float, range(15))], **ends}
@@ -300,7 +300,7 @@ def test_rising_values_with_falling_returns_are_reported_before_the_collapse(wor
     assert [one.name for one in found([value / 30 for value in growing], falling)] == ["performance collapse"]
 
 
-def test_td_errors_that_are_mostly_beyond_the_bound_of_the_huber_loss_are_found(wording) -> None:
+def test_td_errors_that_mostly_exceed_the_bound_of_the_huber_loss_are_a_finding(wording) -> None:
     def found(beyond: float, metric: str = "learner/huber_excess", end: float = 20.0) -> list[Finding]:
         config = {"huber": 1.0, "reward_scale": 1.0, "clip_rewards": None}
         told = diagnose([seen(curve(end, **{metric: [0.0] * 9 + [beyond]}), config)], [])
@@ -319,7 +319,7 @@ def test_values_of_normalized_rewards_are_not_compared_with_returns() -> None:
     assert diagnose([seen(rows, {"gamma": 0.9, "normalize_rewards": True})], []) == []
 
 
-def test_a_team_with_growing_values_in_a_world_with_a_clock_is_advised_to_end_its_episodes(wording) -> None:
+def test_if_values_of_a_team_grow_in_a_world_with_a_time_limit_the_advice_is_to_end_episodes_there(wording) -> None:
     ends = {"episode_return_max": [0.5] * 10, "episode_len_mean": [25.0] * 10}
     rows = curve(0.5, **ends, **{"learner/q_mean": [20.8] * 10}, **{f"agents/a_{number}/x": [0.0] for number in (0, 1)})
     config = {"gamma": 0.99, "team_reward": "sum", "lr": 5e-4, "target_update_interval": 200, "double": True}
@@ -329,14 +329,14 @@ def test_a_team_with_growing_values_in_a_world_with_a_clock_is_advised_to_end_it
     assert grown.advice == wording()
 
 
-def test_lost_workers_and_values_that_explain_nothing_are_reported() -> None:
+def test_restarted_workers_and_value_functions_that_explain_nothing_are_reported() -> None:
     lost = curve(220.0, worker_restarts=[0.0] * 9 + [3.0])
     assert [(one.name, one.found) for one in diagnose([seen(lost)], [])] == [("workers restarted", "3 restarts")]
     blind = curve(20.0, **{"learner/explained_variance": [0.05] * 10})
     assert names(diagnose([seen(blind)], [])) == ["values explain nothing", NO_BETTER]
 
 
-def test_without_a_gradient_the_rewards_are_suspected(wording) -> None:
+def test_if_gradients_are_zero_the_finding_suspects_the_rewards(wording) -> None:
     (finding,) = diagnose([seen(curve(20.0, **{"learner/grad_norm": [0.0] * 10}))], [])
     assert finding.name == "no gradient"
     assert finding.reason == wording("rewards do not differ")
@@ -345,7 +345,7 @@ def test_without_a_gradient_the_rewards_are_suspected(wording) -> None:
     assert moving.name == NO_BETTER
 
 
-def test_problems_of_the_env_that_the_settings_handle_are_not_findings() -> None:
+def test_problems_in_an_env_that_the_settings_already_handle_are_not_findings() -> None:
     env = [EnvFinding(topic, "note", "large", is_severe=True) for topic in ("rewards", "observations")]
     scaled = {"normalize_rewards": True, "normalize_observations": True}
     bounded = {"max_grad_norm": 0.5}
@@ -356,7 +356,7 @@ def test_problems_of_the_env_that_the_settings_handle_are_not_findings() -> None
     assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]
 
 
-def test_notes_on_an_env_are_findings_only_if_severe_or_if_the_policy_has_not_learned() -> None:
+def test_notes_on_an_env_are_findings_only_if_they_are_severe_or_the_policy_has_not_learned() -> None:
     mild, severe = EnvFinding("episodes", "note", "long"), EnvFinding("clipped actions", "note", "all", is_severe=True)
     assert diagnose([seen(curve(220.0))], [mild]) == []
     assert names(diagnose([seen(curve(220.0))], [mild, severe])) == ["env: clipped actions"]
@@ -412,13 +412,13 @@ def test_a_learning_rate_of_0_01_is_too_high_and_one_whose_updates_hardly_move_w
     assert found(0.03, end=220.0) == [TOO_HIGH]
 
 
-def test_a_replay_buffer_must_hold_a_whole_episode_even_where_returns_rise() -> None:
+def test_a_replay_buffer_too_small_for_a_whole_episode_is_a_finding_even_if_returns_rise() -> None:
     assert of_settings({"replay": {"capacity": 199}}, episode_len_mean=[20.0] * 9 + [200.0]) == ["small replay"]
     assert of_settings({"replay": {"capacity": 200}}, episode_len_mean=[20.0] * 9 + [200.0]) == []
     assert of_settings({"replay": {"capacity": 100}}, end=220.0, episode_len_mean=[200.0] * 10) == ["small replay"]
 
 
-def test_an_entropy_bonus_is_too_large_where_the_policy_stays_uniform() -> None:
+def test_an_entropy_bonus_is_found_too_large_if_the_policy_stays_uniform() -> None:
     uniform, sure = {"learner/entropy": [0.69] * 10}, {"learner/entropy": [0.69] * 5 + [0.6] * 5}
     assert of_settings({"entropy_coeff": 0.05}, **uniform) == ["large entropy bonus"]
     assert of_settings({"entropy_coeff": 0.05}, **sure) == of_settings({"entropy_coeff": 0.04}, **uniform) == []
@@ -437,12 +437,12 @@ def test_a_run_that_ends_before_its_first_minibatch_has_not_started_to_learn() -
     assert NOT_STARTED not in found
 
 
-def test_a_trial_that_steps_no_env_gets_no_finding_about_endless_episodes() -> None:
+def test_a_trial_without_env_steps_gets_no_finding_that_no_episode_ends() -> None:
     assert "no episode ends" not in names(diagnose([seen({"env_steps": [0.0, 0.0]})], []))
     assert "no episode ends" in names(diagnose([seen({"env_steps": [100.0, 200.0]})], []))
 
 
-def test_few_updates_are_reported_only_for_complete_gradient_trials_that_have_not_learned() -> None:
+def test_too_few_updates_are_reported_only_for_finished_gradient_trials_that_have_not_learned() -> None:
     few = {"sgd_steps": [10.0] * 10}
     assert names(diagnose([seen(curve(20.0, **few))], [])) == ["few updates"]
     assert diagnose([seen(curve(220.0, **few))], []) == []
@@ -451,7 +451,7 @@ def test_few_updates_are_reported_only_for_complete_gradient_trials_that_have_no
     assert diagnose([seen({"env_steps": [0.0], "sgd_steps": [3.0]}, {"gamma": 0.9})], []) == []
 
 
-def test_failed_trials_are_reported_by_their_errors_and_not_diagnosed_further(wording) -> None:
+def test_failed_trials_are_reported_with_their_errors_and_not_diagnosed_further(wording) -> None:
     diverged = "training has diverged: learner/loss is nan at iteration 2"
     rows = curve(20.0, sgd_steps=[10.0] * 10)
     evidence = [

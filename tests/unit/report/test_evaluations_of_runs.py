@@ -31,7 +31,7 @@ def of_kinds(greedy: float, greedy_steps: float, sampled: float, sampled_steps: 
     return [*greedy_loops([told]), *kinds_differ([told])]
 
 
-def test_greedy_actions_loop_if_their_episodes_return_less_and_are_longer() -> None:
+def test_greedy_actions_are_found_to_loop_if_their_episodes_are_longer_and_have_lower_returns() -> None:
     names = [one.name for one in of_kinds(-60.0, 60.0, -12.0, 12.0)]
     assert names == ["greedy loops"]
     other = ["greedy and sampled actions differ"]
@@ -48,7 +48,7 @@ def elsewhere(evaluated: float, env: Any, end: float = 220.0) -> list[Finding]:
     return evaluated_elsewhere([Evidence(trial(columns), {}, RANDOM)], {"000": spec}, there)
 
 
-def test_evaluations_in_another_env_are_found_if_less_than_half_of_the_gain_is_left_there() -> None:
+def test_losing_over_half_of_the_gain_in_evaluations_is_a_finding_if_their_env_differs_from_training() -> None:
     other = {"id": "CartPole-v1", "kwargs": {"length": 5}}
     (finding,) = elsewhere(109.0, other)
     assert "kwargs" in finding.found

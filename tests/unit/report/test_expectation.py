@@ -45,7 +45,7 @@ def test_seeds_that_reached_the_target_in_time_are_counted(
         ({}, "TERMINATED", [], 1000, True),
     ],
 )
-def test_a_run_that_was_stopped_before_its_budget_ended_has_not_missed(
+def test_a_run_stopped_before_its_budget_was_used_up_has_not_missed_its_target(
     make_sweep: MakeRun, expect: dict[str, Any], status: Any, under_way: list[int], budget: int, missed: bool
 ) -> None:
     run = read_run(make_sweep({0.1: [[1, 2, 3]]}, spec={"expect": {"episode_return_mean": 5, **expect}}))
@@ -54,7 +54,7 @@ def test_a_run_that_was_stopped_before_its_budget_ended_has_not_missed(
     assert (found.passed, found.missed, found.under_way, found.budget) == (False, missed, under_way, budget)
 
 
-def test_a_run_from_data_is_held_to_its_sgd_steps(make_sweep: MakeRun) -> None:
+def test_the_budget_of_a_target_is_counted_in_sgd_steps_if_the_run_learns_from_data(make_sweep: MakeRun) -> None:
     entry = {"stop": {"sgd_steps": 900}, "expect": {"episode_return_mean": 5, "within_sgd_steps": 250}}
     place = make_sweep({0.1: [[1, 9, 9], [1, 1, 9]]}, spec=entry)
     for file in place.rglob("result.json"):
@@ -72,13 +72,13 @@ def test_a_run_has_missed_its_target_once_too_many_seeds_missed_it(make_sweep: M
     assert (found.needed, found.under_way, found.missed) == (2, [100], True)
 
 
-def test_without_an_expectation_there_is_no_verdict(make_sweep: MakeRun) -> None:
+def test_a_run_without_a_valid_expect_section_gets_no_verdict_on_a_target(make_sweep: MakeRun) -> None:
     run = read_run(make_sweep({0.1: [[1]]}, spec={"expect": None}))
     assert reached_by(run, groups_of(run)) == []
     assert expectation_of({"expect": {"nonsense": []}}) is None
 
 
-def test_a_target_is_described_in_words(wording) -> None:
+def test_a_target_and_its_budget_are_described_in_words(wording) -> None:
     expect = expectation_of({"expect": {"a": 4.5, "within_env_steps": 150_000, "within_seconds": 60.0}})
     assert expect is not None
     assert expectation_text(expect) == wording("4.5", "150,000", "60")

@@ -19,7 +19,7 @@ def ancestors(family: Family) -> list[TrainingSegment]:
     return sorted(found, key=lambda stretch: (stretch.start, stretch.generation))
 
 
-def test_the_ancestors_of_the_best_member_trace_where_its_weights_came_from(make_population: MakeRun) -> None:
+def test_the_ancestors_of_the_best_member_show_where_its_weights_came_from(make_population: MakeRun) -> None:
     (family,) = families(read_run(make_population()), RETURN, "max")
     assert family.members[family.best or 0] == "001-population=0-member=1"
     assert family.copies == 2
@@ -28,7 +28,9 @@ def test_the_ancestors_of_the_best_member_trace_where_its_weights_came_from(make
     assert course == [(0, 0, 0, 200, 0.1), (2, 1, 200, 400, 0.12), (1, 2, 400, 600, 0.5)]
 
 
-def test_the_score_of_a_stretch_is_taken_at_the_next_decision_or_at_the_end(make_population: MakeRun) -> None:
+def test_a_stretch_of_training_is_scored_at_the_next_decision_or_at_the_end_of_the_run(
+    make_population: MakeRun,
+) -> None:
     (family,) = families(read_run(make_population()), RETURN, "max")
     mine = [stretch for stretch in family.stretches if stretch.member == 2]
     assert [(stretch.how, stretch.parent, stretch.score) for stretch in mine] == [
@@ -38,7 +40,7 @@ def test_the_score_of_a_stretch_is_taken_at_the_next_decision_or_at_the_end(make
     ]
 
 
-def test_stretches_of_training_from_data_alone_are_in_sgd_steps(make_population: MakeRun) -> None:
+def test_stretches_of_training_only_from_data_are_measured_in_sgd_steps(make_population: MakeRun) -> None:
     path = make_population()
     lineage = path / "lineage.jsonl"
     lines = [json.loads(line) for line in lineage.read_text().splitlines()]
@@ -54,7 +56,7 @@ def test_stretches_of_training_from_data_alone_are_in_sgd_steps(make_population:
     assert course == [(0, 400), (400, 800), (800, 1200)]
 
 
-def test_in_mode_min_the_best_member_has_the_lowest_score(make_population: MakeRun) -> None:
+def test_in_mode_min_the_best_member_is_the_one_with_the_lowest_score(make_population: MakeRun) -> None:
     (family,) = families(read_run(make_population()), RETURN, "min")
     assert family.best == 0
     assert [stretch.member for stretch in ancestors(family)] == [0, 0, 0]
@@ -77,7 +79,7 @@ def test_members_of_asynchronous_populations_have_their_own_generations(make_pop
     assert [(stretch.member, stretch.generation) for stretch in ancestors(family)] == [(0, 0), (0, 1), (1, 1)]
 
 
-def test_a_torn_lineage_and_a_member_without_a_trial_do_no_harm(make_population: MakeRun) -> None:
+def test_a_torn_lineage_file_and_a_member_without_a_trial_are_tolerated(make_population: MakeRun) -> None:
     path = make_population()
     with (path / "lineage.jsonl").open("a") as file:
         file.write('{"population": 0, "gener')

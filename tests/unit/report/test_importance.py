@@ -8,13 +8,13 @@ import pytest
 from rlrun.report.importance import importance, variance_share
 
 
-def test_the_share_is_epsilon_squared() -> None:
+def test_the_share_of_variance_that_a_parameter_explains_is_epsilon_squared() -> None:
     bins, scores = np.array([0, 0, 1, 1, 2, 2]), np.array([1.0, 2, 4, 5, 9, 9])
     within, total = 0.5 + 0.5 + 0.0, float(np.sum((scores - scores.mean()) ** 2))
     assert variance_share(bins, scores) == pytest.approx(1 - (within / 3) / (total / 5))
 
 
-def test_an_important_parameter_stands_out_and_an_irrelevant_one_does_not() -> None:
+def test_an_important_parameter_stands_out_from_chance_and_an_irrelevant_one_does_not() -> None:
     draws = np.random.default_rng(0)
     lr, noise = 10 ** draws.uniform(-5, -1, 60), draws.uniform(size=60)
     scores = -((np.log10(lr) + 3) ** 2) + 0.1 * draws.normal(size=60)  # neither rising nor falling
@@ -78,7 +78,7 @@ def test_a_text_parameter_with_almost_unique_values_is_left_out_with_a_caveat(wo
     assert found.caveat == wording()
 
 
-def test_missing_and_mixed_values_are_bins_like_others() -> None:
+def test_missing_values_and_values_of_mixed_types_get_bins_like_any_others() -> None:
     params = [{"a": [None, "auto", 3, True][n % 4]} for n in range(40)]
     (effect,) = importance(params, [float(n % 4) for n in range(40)]).effects
     assert effect.share == pytest.approx(1)

@@ -27,14 +27,14 @@ def test_t_quantiles_match_exact_values(degrees: float, exact: float) -> None:
     assert t_quantile(degrees) == pytest.approx(exact, rel=1e-4)
 
 
-def test_the_interval_is_welch_s() -> None:
+def test_the_interval_of_a_mean_difference_is_welchs_interval() -> None:
     found = mean_difference([[1.0, 2.0, 3.0]], [[2.0, 6.0]])
     degrees = (1 / 3 + 4) ** 2 / ((1 / 3) ** 2 / 2 + 4**2 / 1)
     half = t_quantile(degrees) * math.sqrt(1 / 3 + 4)
     assert (found.value, found.low, found.high) == pytest.approx((-2, -2 - half, -2 + half))
 
 
-def test_degrees_of_freedom_add_up_for_sides_with_equal_variance() -> None:
+def test_degrees_of_freedom_of_all_sides_and_strata_add_up_if_their_variances_are_equal() -> None:
     sides = [[0.0, 1.0, 2.0]] * 2
     half = t_quantile(8) * math.sqrt(4 / 3) / 2  # four sides with two degrees of freedom each, over two strata
     assert mean_difference(sides, sides).high == pytest.approx(half)
@@ -55,11 +55,11 @@ def test_a_large_difference_is_found_with_three_scores() -> None:
     assert np.mean([difference.high < 0 for difference in found]) > 0.9
 
 
-def test_strata_have_the_same_weight_whatever_their_size() -> None:
+def test_all_strata_have_the_same_weight_whatever_their_size() -> None:
     found = mean_difference([[1.0, 1.0], [5.0, 5.0, 5.0, 5.0]], [[2.0, 2.0], [8.0, 8.0]])
     assert (found.value, found.low, found.high) == (-2.0, -2.0, -2.0)
 
 
-def test_a_single_score_has_no_interval(wording) -> None:
+def test_a_mean_difference_cannot_be_computed_with_a_single_score(wording) -> None:
     with wording.raised(ValueError):
         mean_difference([[1.0]], [[1.0, 2.0]])

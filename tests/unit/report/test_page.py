@@ -48,7 +48,7 @@ def report(tmp_path: Path, *runs: Path, **said: Any) -> tuple[dict[str, Any], El
     return json.loads(page.scripts[0]), page
 
 
-def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(
+def test_the_page_of_a_sweep_holds_its_curves_configurations_trials_and_spec(
     make_sweep: MakeRun, tmp_path: Path, wording
 ) -> None:
     data, _ = report(tmp_path, make_sweep({0.1: [[1, 2], [3, 4]], 0.2: [[5, 6], [7, 8]]}))
@@ -69,7 +69,9 @@ def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(
     assert run["sweep"]["importance"]["caveat"] == wording()
 
 
-def test_the_page_loads_nothing_and_its_content_security_policy_forbids_it(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_page_loads_nothing_and_its_content_security_policy_forbids_loading(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
     _, page = report(tmp_path, make_sweep({0.1: [[1, 2]]}))
     assert {name for _, attributes in page.found for name in attributes} & {"src", "href", "action"} == set()
     (policy,) = [said["content"] for tag, said in page.found if said.get("http-equiv") == "Content-Security-Policy"]
@@ -93,7 +95,9 @@ def test_names_chosen_by_a_user_cannot_inject_html_into_the_page(make_sweep: Mak
     assert page.title == "x<script>"
 
 
-def test_a_population_s_page_holds_its_lineage_and_schedule(make_population: MakeRun, tmp_path: Path, wording) -> None:
+def test_the_page_of_a_population_holds_its_lineage_and_schedule(
+    make_population: MakeRun, tmp_path: Path, wording
+) -> None:
     data, _ = report(tmp_path, make_population())
     (family,) = data["runs"][0]["families"]
     assert (family["best"], family["copies"], len(family["stretches"])) == (1, 2, 9)
@@ -118,7 +122,7 @@ def test_with_many_curves_the_best_are_drawn_in_detail_and_the_others_coarsely(
     assert ["low" in curve for curve in curves] == [True] * 8 + [False] * 4
 
 
-def test_the_page_shows_trials_stopped_by_the_scheduler_and_the_target(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_page_shows_the_target_and_which_trials_the_scheduler_stopped(make_sweep: MakeRun, tmp_path: Path) -> None:
     spec = {"scheduler": {"asha": {"metric": "episode_return_mean"}}, "expect": {"episode_return_mean": 4}}
     path = make_sweep({0.1: [[1]], 0.2: [[5]]}, spec=spec)
     stop = {"trial": "000-lr=0.1-seed=0", "time": 100.0, "score": 1.0, "reason": "asha: worse"}
@@ -134,7 +138,7 @@ def test_the_page_shows_trials_stopped_by_the_scheduler_and_the_target(make_swee
     ("space", "kind"),
     [({"loguniform": [1e-4, 1.0]}, "log"), ({"uniform": [0.0, 1.0]}, "linear"), ({"choice": [1, 2]}, "log")],
 )
-def test_an_axis_is_logarithmic_where_the_search_space_is(
+def test_the_axis_of_a_setting_is_logarithmic_if_its_search_space_is(
     make_sweep: MakeRun, tmp_path: Path, space: Mapping[str, Any], kind: str
 ) -> None:
     values = [0.001, 0.002, 0.004, 0.01, 0.1, 0.3, 1.0]
@@ -143,7 +147,7 @@ def test_an_axis_is_logarithmic_where_the_search_space_is(
     assert (axis["kind"], sorted(axis["values"])) == (kind, values)
 
 
-def test_training_returns_are_drawn_instead_of_very_few_evaluations_as_in_a_plot(
+def test_if_there_are_very_few_evaluations_the_page_draws_training_returns_instead(
     make_sweep: MakeRun, tmp_path: Path
 ) -> None:
     evaluated = "evaluation/episode_return_mean"
@@ -163,7 +167,7 @@ def test_training_returns_are_drawn_instead_of_very_few_evaluations_as_in_a_plot
     assert report(tmp_path, path)[0]["drawn"] == evaluated
 
 
-def test_several_runs_share_a_page(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_several_runs_can_be_shown_on_one_page(make_sweep: MakeRun, tmp_path: Path) -> None:
     runs = [make_sweep({0.1: [[1, 2], [3, 4]]}, name=name) for name in ("a", "b")]
     data, page = report(tmp_path, *runs)
     assert page.title == "a, b"
@@ -171,7 +175,9 @@ def test_several_runs_share_a_page(make_sweep: MakeRun, tmp_path: Path) -> None:
     assert [trial["run"] for trial in data["trials"]] == ["a", "a", "b", "b"]
 
 
-def test_runs_in_any_state_have_a_page(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_a_page_can_be_made_for_a_run_with_killed_and_damaged_trials_and_no_spec(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
     path = make_sweep({0.1: [[]], 0.2: [[None, None]]})
     TrialDirectory(path / "000-lr=0.1-seed=0").write_record(TrialRecord("000", "RUNNING", 0))
     (path / "001-lr=0.2-seed=0" / "trial.json").write_text("")
@@ -183,12 +189,14 @@ def test_runs_in_any_state_have_a_page(make_sweep: MakeRun, tmp_path: Path) -> N
     assert data["comparison"] is None
 
 
-def test_a_run_whose_trials_are_still_to_come_has_a_page(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_a_page_can_be_made_for_a_run_that_has_no_trials_yet(make_sweep: MakeRun, tmp_path: Path) -> None:
     data, _ = report(tmp_path, make_sweep({}))
     assert (data["trials"], data["groups"], data["runs"][0]["status"]) == ([], [], "no trials yet")
 
 
-def test_metrics_can_be_chosen_and_the_first_is_used_for_judging(make_sweep: MakeRun, tmp_path: Path, wording) -> None:
+def test_metrics_of_a_page_can_be_chosen_and_the_first_one_ranks_configurations(
+    make_sweep: MakeRun, tmp_path: Path, wording
+) -> None:
     path = make_sweep({0.1: [[1, 2]], 0.2: [[3, 4, 5]]})
     data, _ = report(tmp_path, path, metrics=["iteration", "time_total_s"], mode="min")
     assert data["metrics"] == ["iteration", "time_total_s", "episode_return_mean"]
@@ -198,7 +206,7 @@ def test_metrics_can_be_chosen_and_the_first_is_used_for_judging(make_sweep: Mak
         report(tmp_path, path, metrics=["iterations"])
 
 
-def test_the_page_of_a_world_uses_one_policys_metrics_per_row_and_offers_all_curves(
+def test_the_page_of_a_world_shows_metrics_of_a_single_policy_in_each_row_and_offers_all_curves(
     make_sweep: MakeRun, tmp_path: Path
 ) -> None:
     right = "policies/right/episode_return_mean"
@@ -264,12 +272,14 @@ def test_the_first_screen_names_the_best_configuration_its_lead_and_its_certaint
     assert [side["at_end"]["iqm"] for side in data["comparison"]["sides"]] == [one["iqm"] for one in leader["first"]]
 
 
-def test_a_lead_is_positive_in_mode_min_too(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_a_lead_is_positive_even_in_mode_min(make_sweep: MakeRun, tmp_path: Path) -> None:
     data, _ = report(tmp_path, make_sweep({0.1: [[1], [2]], 0.2: [[5], [6]]}), mode="min")
     assert (data["leader"]["first"][0]["label"], data["leader"]["lead"]["value"]) == ("lr=0.1", 4)
 
 
-def test_the_page_of_many_configurations_names_the_best_and_what_mattered(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_page_of_many_configurations_names_the_best_one_and_the_most_important_setting(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
     sweep = {round(0.01 * n, 2): [[n - 1], [n], [n + 1]] for n in range(1, 15)}
     data, _ = report(tmp_path, make_sweep(sweep))
     assert (data["leader"]["first"][0]["label"], data["leader"]["configurations"]) == ("lr=0.14", 14)
@@ -279,7 +289,7 @@ def test_the_page_of_many_configurations_names_the_best_and_what_mattered(make_s
     assert [step["best"] for step in data["runs"][0]["sweep"]["history"][:2]] == [1, 2]
 
 
-def test_a_page_shows_a_run_s_tags_and_its_note(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_page_shows_the_tags_and_the_note_of_a_run(make_sweep: MakeRun, tmp_path: Path) -> None:
     run = make_sweep({0.1: [[1], [2]]})
     write_labels(run, Labels(("wide", "good"), "a wider net"))
     data, _ = report(tmp_path, run)
@@ -291,7 +301,9 @@ def test_a_single_trial_has_no_leader(make_sweep: MakeRun, tmp_path: Path) -> No
     assert (data["leader"], data["comparison"]) == (None, None)
 
 
-def test_metrics_that_vary_are_in_the_grid_and_constants_are_named(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_the_grid_shows_metrics_that_vary_and_names_those_that_are_constant(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
     run = make_sweep({0.1: [[1, 2]], 0.2: [[3, 4]]})
     for file in run.glob("*/result.json"):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -346,7 +358,7 @@ def test_the_page_shows_the_spec_of_the_run_without_null_settings(make_sweep: Ma
     assert load_plain_yaml(text) == {"pole": kept}
 
 
-def test_with_too_many_configurations_to_compare_the_best_is_named_without_an_interval(
+def test_if_there_are_too_many_configurations_to_compare_the_best_is_named_without_an_interval(
     make_sweep: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rlrun.report.page.MOST_COMPARED", 2)
@@ -356,7 +368,9 @@ def test_with_too_many_configurations_to_compare_the_best_is_named_without_an_in
     assert (leader["lead"], leader["probability"], leader["is_settled"]) == (None, None, False)
 
 
-def test_runs_in_several_envs_have_profiles_in_place_of_a_leader(make_sweep: MakeRun, tmp_path: Path, wording) -> None:
+def test_the_page_of_runs_in_several_envs_shows_profiles_instead_of_a_leader(
+    make_sweep: MakeRun, tmp_path: Path, wording
+) -> None:
     runs = [
         make_sweep({0.1: [[1], [2]], 0.2: [[3], [4]]}, name=env, spec={"env": env}) for env in ("Acrobot-v1", "Taxi-v3")
     ]
@@ -366,7 +380,7 @@ def test_runs_in_several_envs_have_profiles_in_place_of_a_leader(make_sweep: Mak
     assert [method["label"] for method in data["profiles"]["methods"]] == ["ppo, lr=0.2", "ppo, lr=0.1"]
 
 
-def test_all_scripts_of_the_page_are_in_it(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_all_script_files_are_embedded_in_the_page(make_sweep: MakeRun, tmp_path: Path) -> None:
     _, page = report(tmp_path, make_sweep({0.1: [[1]]}))
     for path in ASSETS.glob("*.js"):
         assert path.read_text() in "".join(page.scripts)

@@ -27,7 +27,7 @@ def comments(svg: str) -> list[str]:
     return re.findall(r"<!-- (.*?) -->", svg)
 
 
-def test_every_curve_has_a_colour_and_its_seeds_in_the_legend(tmp_path: Path) -> None:
+def test_every_curve_has_a_color_and_its_number_of_seeds_in_the_legend(tmp_path: Path) -> None:
     text = drawn_picture(tmp_path / "new" / "a.svg", [curve(0, seeds=3), curve(1)])
     assert {"lr=0 (3 seeds)", "lr=1 (1 seed)", "env steps"} <= {*comments(text)}
     assert COLORS[0] in text

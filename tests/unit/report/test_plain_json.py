@@ -13,5 +13,5 @@ def test_values_that_json_cannot_represent_become_null_or_text() -> None:
     assert plain(data) == {"path": "a/b", "values": [1, None, None, True], "2": None}
 
 
-def test_selected_fields_of_an_object_keep_their_names() -> None:
+def test_selected_fields_of_an_object_become_a_mapping_by_name() -> None:
     assert fields_of(Estimate(2.0, 1.0, 3.0), "value", "high") == {"value": 2.0, "high": 3.0}

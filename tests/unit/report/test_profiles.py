@@ -59,7 +59,7 @@ def test_in_mode_min_the_lowest_score_is_scaled_to_1(make_run: Callable[..., Pat
     assert [(method.label, method.iqm.value) for method in found.methods] == [("ppo, lr=0.1", 1), ("ppo, lr=0.2", 0)]
 
 
-def test_methods_that_lack_an_env_are_left_out(make_run: Callable[..., Path]) -> None:
+def test_methods_without_a_run_in_every_env_are_left_out_of_profiles(make_run: Callable[..., Path]) -> None:
     whole = {(env, lr): [lr] for env in "AB" for lr in (0.1, 0.2)}
     found = of(make_run({**whole, ("A", 0.3): [0.3]}))
     assert found is not None
@@ -70,7 +70,7 @@ def test_methods_that_lack_an_env_are_left_out(make_run: Callable[..., Path]) ->
     assert of(make_run({("A", 0.1): [1], ("A", 0.2): [1]}, name="one-env")) is None
 
 
-def test_an_env_in_which_all_are_equal_is_left_out(make_run: Callable[..., Path]) -> None:
+def test_an_env_in_which_all_methods_have_equal_scores_is_left_out_of_profiles(make_run: Callable[..., Path]) -> None:
     values = {
         ("A", 0.1): [1],
         ("A", 0.2): [2],
@@ -84,7 +84,7 @@ def test_an_env_in_which_all_are_equal_is_left_out(make_run: Callable[..., Path]
     assert (list(found.tasks), found.equal) == (["A", "B"], ["C"])
 
 
-def test_runs_of_an_algorithm_are_one_method_unless_it_was_run_twice_in_an_env(make_run: Callable[..., Path]) -> None:
+def test_runs_of_an_algorithm_form_one_method_unless_several_are_in_the_same_env(make_run: Callable[..., Path]) -> None:
     runs = [
         make_run({(env, 0.1): [value]}, name=f"{algorithm}-{env}", spec={"algorithm": algorithm, "env": env})
         for algorithm, value in (("ppo", 1), ("dqn", 2))

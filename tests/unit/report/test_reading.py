@@ -27,7 +27,7 @@ from rlrun.report.summary import summarise
 MakeRun = Callable[..., Path]
 
 
-def test_a_run_is_read_with_its_trials_in_order_and_the_columns_that_are_wanted(make_sweep: MakeRun) -> None:
+def test_a_run_is_read_with_its_trials_in_order_and_the_requested_columns(make_sweep: MakeRun) -> None:
     run = read_run(make_sweep({0.1: [[1, 2], [3, None, 5]], 0.2: [[7]]}))
     assert [trial.name for trial in run.trials] == ["000-lr=0.1-seed=0", "001-lr=0.1-seed=1", "002-lr=0.2-seed=0"]
     assert [trial.configuration for trial in run.trials] == [0, 0, 1]
@@ -49,14 +49,14 @@ def test_a_trial_without_rows_has_no_values(make_sweep: MakeRun) -> None:
     assert len(trial.points("episode_return_mean", "env_steps")[0]) == 0
 
 
-def test_a_torn_last_row_is_left_out(make_sweep: MakeRun) -> None:
+def test_a_torn_last_row_is_left_out_when_a_run_is_read(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1, 2]]})
     with (path / "000-lr=0.1-seed=0" / "result.json").open("a") as file:
         file.write('{"iteration": 3, "env_st')
     assert read_run(path).trials[0].final("episode_return_mean") == 2
 
 
-def test_damaged_rows_are_reported_by_file_and_line_and_the_others_are_read(make_sweep: MakeRun, wording) -> None:
+def test_damaged_rows_are_reported_by_file_and_line_and_the_intact_rows_are_read(make_sweep: MakeRun, wording) -> None:
     file = make_sweep({0.1: [[1, 2, 3, 4, 5, 6]]}) / "000-lr=0.1-seed=0" / "result.json"
     rows = file.read_text().splitlines()
     file.write_text("\n".join([rows[0], "damaged", *rows[2:3], "[4]", "", *rows[5:], "\0\0", ""]))
@@ -65,7 +65,7 @@ def test_damaged_rows_are_reported_by_file_and_line_and_the_others_are_read(make
     assert run.trials[0].columns.values["episode_return_mean"].tolist() == [1, 3, 6]
 
 
-def test_a_damaged_trial_is_reported_and_the_others_are_read(make_sweep: MakeRun, wording) -> None:
+def test_a_damaged_trial_is_reported_and_the_other_trials_are_read(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1], [2]], 0.2: [[3]]})
     (path / "001-lr=0.1-seed=1" / "trial.json").write_text('{"name": ')
     (path / "002-lr=0.2-seed=0" / "trial.json").unlink()
@@ -96,7 +96,7 @@ def test_a_damaged_spec_is_reported(make_sweep: MakeRun, wording) -> None:
     assert run.problems[0] == wording("spec.yaml")
 
 
-def test_a_running_trial_without_a_process_is_read_as_killed(make_sweep: MakeRun) -> None:
+def test_a_trial_recorded_as_running_that_no_process_claims_is_read_as_killed(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1]], 0.2: [[1]], 0.3: [[1]]})
     directories = [TrialDirectory(trial) for trial in sorted(path.glob("*-seed=0"))]
     for directory in directories[:2]:
@@ -108,7 +108,9 @@ def test_a_running_trial_without_a_process_is_read_as_killed(make_sweep: MakeRun
         directories[1].release()
 
 
-def test_each_run_is_read_once_and_runs_with_equal_names_get_distinct_ones(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_each_run_is_read_once_and_runs_with_equal_names_are_distinguished_by_their_folders(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
     first = make_sweep({0.1: [[1]]}, name="here/pole")
     second = make_sweep({0.1: [[1]]}, name="there/pole")
     assert [run.name for run in read_runs([first, second, first])] == ["here/pole", "there/pole"]
@@ -192,11 +194,13 @@ def test_several_runs_are_judged_by_a_goal_that_all_of_them_report(make_sweep: M
         ("evaluation/against/win_rate", None),
     ],
 )
-def test_the_counterpart_of_a_training_metric_is_its_evaluation(metric: str, other: str | None) -> None:
+def test_the_counterpart_of_a_training_metric_is_its_evaluation_metric(metric: str, other: str | None) -> None:
     assert counterpart(metric) == other
 
 
-def test_runs_from_data_are_shown_over_sgd_steps_also_next_to_others(make_sweep: MakeRun, wording) -> None:
+def test_runs_that_learn_from_data_are_shown_over_sgd_steps_even_next_to_runs_with_env_steps(
+    make_sweep: MakeRun, wording
+) -> None:
     of_env, of_data = make_sweep({0.1: [[1, 2]]}, "env"), make_sweep({0.1: [[1, 2], [3, 4]]}, "data")
     for file in of_data.rglob("result.json"):
         file.write_text(file.read_text().replace('"env_steps": ', '"env_steps": 0, "sgd_steps": '))

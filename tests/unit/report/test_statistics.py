@@ -46,19 +46,19 @@ def test_measures_and_their_intervals_match_rliable(case: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(("count", "left"), [(1, 1), (3, 3), (4, 2), (7, 5), (8, 4), (9, 5), (16, 8)])
-def test_the_interquartile_mean_leaves_a_quarter_out_at_either_end(count: int, left: int) -> None:
+def test_the_interquartile_mean_leaves_out_a_quarter_of_the_values_at_each_end(count: int, left: int) -> None:
     values = np.arange(count, dtype=float)[::-1]
     cut = (count - left) // 2
     assert interquartile_mean(values) == pytest.approx(np.sort(values)[cut : count - cut].mean())
 
 
-def test_an_outlier_moves_the_mean_and_not_the_interquartile_mean() -> None:
+def test_an_outlier_changes_the_mean_but_not_the_interquartile_mean() -> None:
     plain, spoilt = np.array([1.0, 2, 3, 4, 5, 6, 7, 8]), np.array([1.0, 2, 3, 4, 5, 6, 7, 8000])
     assert iqm([plain]) == iqm([spoilt]) == 4.5
     assert mean([spoilt]) > 1000
 
 
-def test_the_median_is_over_scores_for_one_stratum_and_over_stratum_means_for_several() -> None:
+def test_the_median_is_taken_over_scores_or_if_there_are_several_strata_over_stratum_means() -> None:
     assert median([np.array([1.0, 2.0, 9.0])]) == 2.0
     assert median([np.array([0.0, 2.0]), np.array([5.0]), np.array([9.0])]) == 5.0
 
@@ -70,29 +70,31 @@ def test_a_bootstrap_draws_within_each_stratum() -> None:
     assert together.low < 25 < 75 < together.high
 
 
-def test_the_same_scores_give_the_same_interval() -> None:
+def test_the_same_scores_give_the_same_bootstrap_interval() -> None:
     scores = [np.random.default_rng(1).normal(size=9)]
     assert bootstrapped(iqm, scores) == bootstrapped(iqm, scores)
 
 
-def test_a_single_score_is_its_own_interval() -> None:
+def test_the_bootstrap_interval_of_a_single_score_is_the_score_itself() -> None:
     assert bootstrapped(iqm, [[3.0]]) == Estimate(3.0, 3.0, 3.0)
 
 
-def test_a_bootstrap_computed_in_parts_gives_the_same_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bootstrap_computed_in_parts_gives_the_same_interval_as_one_computed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     scores = [np.random.default_rng(0).normal(size=40)]
     whole = bootstrapped(mean, scores)
     monkeypatch.setattr("rlrun.report.statistics._RESAMPLED_AT_ONCE", 1000)
     assert bootstrapped(mean, scores) == whole
 
 
-def test_ties_count_half() -> None:
+def test_ties_count_half_in_the_probability_of_improvement() -> None:
     assert probability_of_improvement([[1.0, 2.0]], [[1.0, 2.0]]).value == 0.5
     assert probability_of_improvement([[2.0, 2.0]], [[1.0, 2.0]]).value == 0.75
     assert probability_of_improvement([[3.0, 4.0]], [[1.0, 2.0]]) == Estimate(1.0, 1.0, 1.0)
 
 
-def test_strata_that_cannot_be_paired_are_refused(wording) -> None:
+def test_groups_with_different_numbers_of_strata_cannot_be_compared(wording) -> None:
     with wording.raised(ValueError):
         probability_of_improvement([[1.0], [2.0]], [[1.0]])
 
@@ -138,7 +140,7 @@ def test_without_overlap_the_rank_test_gives_the_smallest_possible_p_value() -> 
         assert rank_test(x, y) == pytest.approx(smallest_p(ours, theirs))
 
 
-def test_p_values_are_adjusted_for_their_number_and_stay_in_order() -> None:
+def test_holms_method_adjusts_p_values_for_their_number_and_keeps_their_order() -> None:
     assert holm([0.5, 0.01, 0.03]) == pytest.approx([0.5, 0.03, 0.06])
     assert holm([0.04, 0.04]) == pytest.approx([0.08, 0.08])
     assert holm([0.9, 0.8]) == [1.0, 1.0]

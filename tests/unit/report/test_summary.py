@@ -24,7 +24,7 @@ def save(trial: Path, returns: dict[int, float]) -> CheckpointStore:
     return store
 
 
-def test_configurations_are_summarised_over_their_seeds_the_best_first(make_sweep: MakeRun) -> None:
+def test_configurations_are_summarized_over_their_seeds_and_ranked_from_the_best(make_sweep: MakeRun) -> None:
     run = read_run(make_sweep({0.1: [[9, 1], [9, 3]], 0.2: [[1, 5], [1, 2, 7]], 0.3: [[None], []]}))
     summaries = summarise(groups_of(run), RETURN, "max")
     assert [(s.label, s.seeds, s.mean and s.mean.value, s.iqm and s.iqm.value, s.best) for s in summaries] == [
@@ -59,7 +59,7 @@ def test_evaluations_take_precedence_over_training_returns_when_ranking_configur
     assert best.trial == "001-lr=0.2-seed=0"
 
 
-def test_the_best_trial_comes_with_its_best_checkpoint(make_sweep: MakeRun) -> None:
+def test_the_best_trial_is_given_with_its_best_checkpoint(make_sweep: MakeRun) -> None:
     path = make_sweep({0.1: [[1, 9, 3]], 0.2: [[5]]})
     save(path / "000-lr=0.1-seed=0", {1: 1.0, 2: 9.0, 3: 3.0})
     best, problems = best_trial(read_run(path), RETURN, "max")
@@ -81,14 +81,16 @@ def test_a_damaged_best_checkpoint_is_reported_and_the_next_best_is_used(make_sw
     assert "state.npz" in problems[0]
 
 
-def test_without_checkpoints_the_best_trial_has_none_and_without_values_there_is_no_best(make_sweep: MakeRun) -> None:
+def test_a_best_trial_is_found_without_checkpoints_but_not_without_values(make_sweep: MakeRun) -> None:
     best, _ = best_trial(read_run(make_sweep({0.1: [[1]]}, name="a")), RETURN, "max")
     assert best is not None
     assert best.checkpoint is None
     assert best_trial(read_run(make_sweep({0.1: [[]]}, name="b")), RETURN, "max") == (None, [])
 
 
-def test_the_shape_of_a_run_is_described_in_words(make_sweep: MakeRun, make_population: MakeRun, wording) -> None:
+def test_the_numbers_of_configurations_seeds_and_trials_of_a_run_are_described_in_words(
+    make_sweep: MakeRun, make_population: MakeRun, wording
+) -> None:
     def shape(path: Path) -> str:
         return shape_text(read_run(path))
 
@@ -100,7 +102,7 @@ def test_the_shape_of_a_run_is_described_in_words(make_sweep: MakeRun, make_popu
     assert shape(make_population()) == wording()
 
 
-def test_statuses_are_counted_where_they_differ(make_sweep: MakeRun, wording) -> None:
+def test_statuses_of_trials_are_counted_if_they_differ(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1], [1]], 0.2: [[1]]})
     assert status_text(read_run(path).trials) == "terminated"
     TrialDirectory(path / "002-lr=0.2-seed=0").write_record(TrialRecord("x", "ERROR", 0))

@@ -44,7 +44,7 @@ def written(folder: Path, rewards: list[list[float]], terminated: list[bool], ac
     return folder
 
 
-def test_returns_of_truncated_episodes_are_extrapolated_with_their_mean_reward(tmp_path: Path) -> None:
+def test_returns_of_truncated_episodes_are_extrapolated_using_their_mean_reward(tmp_path: Path) -> None:
     data = DataSet(written(tmp_path / "data", [[1.0, 2.0], [1.0, 3.0]], [True, False]))
     # The second episode continues with 2 per step, so it is worth 2 / (1 - 0.5) = 4 after its end.
     np.testing.assert_allclose(continued_returns(data, 0.5, UNSCALED), [2.0, 2.0, 1 + 0.5 * (3 + 0.5 * 4), 3 + 0.5 * 4])
@@ -65,7 +65,7 @@ def symptoms_of(folder: Path, algorithm: str, data: Path, **config: Any) -> list
 
 
 @pytest.mark.parametrize(("weight", "is_found"), [(0.0, True), (5.0, False)])
-def test_values_above_the_returns_of_the_data_are_found_unless_learning_is_conservative(
+def test_values_above_the_returns_of_the_data_are_a_finding_unless_learning_is_conservative(
     weight: float, is_found: bool, tmp_path: Path
 ) -> None:
     data = written(tmp_path / "data", [[math.nan] * 8] * 20, [False] * 20, actions=0.1)
@@ -74,7 +74,7 @@ def test_values_above_the_returns_of_the_data_are_found_unless_learning_is_conse
     assert ("values above the data's returns" in found) == is_found
 
 
-def test_a_policy_that_chooses_actions_outside_the_data_is_found(tmp_path: Path, wording) -> None:
+def test_a_policy_that_chooses_actions_outside_the_data_is_a_finding(tmp_path: Path, wording) -> None:
     data = written(tmp_path / "data", [[0.0, 1.0]] * 40, [True] * 40, actions=0.05)
     found = symptoms_of(tmp_path, "td3_bc", data, value_weight=1000.0, lr=1e-2)
     assert "actions outside the data" in found
@@ -125,7 +125,7 @@ class Own(PPO):
 """
 
 
-def test_updates_of_a_custom_algorithm_that_kernels_cannot_compute_are_found(
+def test_updates_of_a_custom_algorithm_that_kernels_cannot_compute_are_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)

@@ -26,7 +26,7 @@ def test_a_rising_line_goes_from_the_lower_left_to_the_upper_right() -> None:
     assert body[0].rstrip().endswith("a")
 
 
-def test_axes_have_round_numbers_and_names() -> None:
+def test_axes_of_a_plot_have_names_and_round_numbers() -> None:
     text = picture(RISING, FALLING)
     assert text[0].strip() == "return"
     assert any(line.startswith("100 ┤") for line in text)
@@ -35,7 +35,7 @@ def test_axes_have_round_numbers_and_names() -> None:
     assert [line.strip() for line in text[-2:]] == ["a  rising", "b  falling"]
 
 
-def test_no_line_is_longer_than_the_terminal_is_wide() -> None:
+def test_no_line_of_a_plot_is_wider_than_the_terminal() -> None:
     for width in (30, 60, 100):
         assert max(map(len, picture(RISING, FALLING, width=width)[:-2])) <= width
 
@@ -68,19 +68,19 @@ def test_values_that_are_missing_are_not_drawn(wording) -> None:
 
 
 @pytest.mark.parametrize("values", [[3.0, 3.0], [0.0, 0.0], [-5.0, -5.0]])
-def test_a_flat_curve_is_drawn(values: list[float]) -> None:
+def test_a_flat_curve_can_be_drawn(values: list[float]) -> None:
     assert any(
         "⠤" in line or "⠒" in line or "⠉" in line or "⣀" in line
         for line in picture(Line("x", np.array([0.0, 1.0]), np.array(values)))
     )
 
 
-def test_a_single_point_is_drawn() -> None:
+def test_a_curve_of_a_single_point_can_be_drawn() -> None:
     text = "\n".join(picture(Line("x", np.array([100.0]), np.array([5.0]))))
     assert "a  x" in text
 
 
-def test_ticks_are_round() -> None:
+def test_ticks_are_at_round_numbers_and_have_short_labels() -> None:
     assert nice_ticks(0.0, 1.0, 5) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     assert nice_ticks(-250, 260, 3) == [-200.0, 0.0, 200.0]
     assert [tick_text(value) for value in (0, 1500, -2e6, 0.125)] == ["0", "1.5k", "-2M", "0.125"]

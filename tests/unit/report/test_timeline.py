@@ -14,7 +14,7 @@ from rlrun.report.timeline import history, timeline
 MakeRun = Callable[..., Path]
 
 
-def test_trials_that_ran_at_once_are_in_different_lanes(make_sweep: MakeRun) -> None:
+def test_trials_that_ran_at_the_same_time_are_in_different_lanes(make_sweep: MakeRun) -> None:
     run = make_sweep({0.1: [[1, 2], [1, 2]], 0.2: [[3, 4]]})  # 4 s of training each
     for trial, end in zip(sorted(run.glob("0*")), (1004, 1006, 1009), strict=True):
         for file in ("trial.json", "result.json"):
@@ -23,7 +23,7 @@ def test_trials_that_ran_at_once_are_in_different_lanes(make_sweep: MakeRun) -> 
     assert [(span.start, span.stop, span.lane) for span in spans] == [(0, 4, 0), (2, 6, 1), (5, 9, 0)]
 
 
-def test_the_end_of_a_copied_trial_is_taken_from_its_checkpoint(make_sweep: MakeRun) -> None:
+def test_the_end_time_of_a_copied_trial_is_taken_from_its_checkpoint(make_sweep: MakeRun) -> None:
     run = make_sweep({0.1: [[1], [1]]})
     first, second = sorted(run.glob("0*"))
     checkpoint = second / "checkpoints" / "iteration_000001"
@@ -35,11 +35,11 @@ def test_the_end_of_a_copied_trial_is_taken_from_its_checkpoint(make_sweep: Make
     assert [span.start > 1e6 for span in timeline(read_run(run))] == [False, True]
 
 
-def test_trials_that_have_not_trained_have_no_span(make_sweep: MakeRun) -> None:
+def test_trials_that_have_not_trained_have_no_span_in_the_timeline(make_sweep: MakeRun) -> None:
     assert timeline(read_run(make_sweep({0.1: [[]]}))) == []
 
 
-def test_the_history_accumulates_the_best_score_and_the_seconds_over_configurations(make_sweep: MakeRun) -> None:
+def test_the_history_gives_the_best_score_and_the_total_seconds_after_each_configuration(make_sweep: MakeRun) -> None:
     run = read_run(make_sweep({0.1: [[2], [4]], 0.2: [[1]], 0.3: [[None]], 0.4: [[5, 6]]}))
     scores = {"lr=0.1": 3.0, "lr=0.2": 1.0, "lr=0.4": 6.0}
     steps = history(groups_of(run), scores, "max")

@@ -49,7 +49,7 @@ def written(places: Places) -> dict[str, Page]:
     return written_pages(places)
 
 
-def test_every_written_page_has_one_place_in_the_sidebar(places: Places, written: dict[str, Page]) -> None:
+def test_every_hand_written_page_has_exactly_one_place_in_the_sidebar(places: Places, written: dict[str, Page]) -> None:
     found = sections(places, written)
     placed = [name for names in found.values() for name in names]
     placed += [child for name in placed for child in written[name].children]
@@ -57,11 +57,11 @@ def test_every_written_page_has_one_place_in_the_sidebar(places: Places, written
     assert written["algorithms"].children[0] == "algorithms/ppo"
 
 
-def test_no_page_has_the_address_of_one_that_sphinx_makes(places: Places) -> None:
+def test_no_page_has_the_address_of_a_page_that_sphinx_makes(places: Places) -> None:
     assert not {"search", "genindex"} & set(places.names.values())
 
 
-def test_a_page_that_no_section_leads_to_is_an_error(wording) -> None:
+def test_a_page_that_no_section_of_the_sidebar_leads_to_is_an_error(wording) -> None:
     places = Places()
     places.names[ROOT / "docs" / "lost.md"] = "lost"
     pages = {**{name: Page(name, "# A page") for name in places.names.values()}}
@@ -69,7 +69,7 @@ def test_a_page_that_no_section_leads_to_is_an_error(wording) -> None:
         sections(places, pages)
 
 
-def test_a_notebook_is_a_page_of_its_text_code_and_outputs(tmp_path: Path) -> None:
+def test_a_notebook_becomes_a_page_with_its_text_code_and_outputs(tmp_path: Path) -> None:
     file = tmp_path / "sum.ipynb"
     picture = {"output_type": "display_data", "data": {"text/plain": ["<Figure>"], "image/png": "iVBO\nRw0K"}}
     cells = [
@@ -84,7 +84,7 @@ def test_a_notebook_is_a_page_of_its_text_code_and_outputs(tmp_path: Path) -> No
     assert "src='data:image/png;base64,iVBORw0K'" in pictures[shown]
 
 
-def test_links_are_rewritten_to_pages_specs_and_file_pages(wording) -> None:
+def test_links_are_rewritten_to_point_to_pages_specs_and_file_pages(wording) -> None:
     places = Places()
     text = (
         "[a](algorithms/ppo.md#settings) [b](../configs/pendulum/tqc.yaml) [c](../rlrun/engine/flow/flow.py) [d](#top)"
@@ -98,7 +98,7 @@ def test_links_are_rewritten_to_pages_specs_and_file_pages(wording) -> None:
     assert places.with_links("```sh\n[a](nowhere.md)\n```\n", GUIDE) == "```sh\n[a](nowhere.md)\n```\n"
 
 
-def test_a_link_to_nothing_is_an_error_that_names_the_page(wording) -> None:
+def test_the_error_for_a_broken_link_names_its_page_and_target(wording) -> None:
     with wording.raised(ValueError, "docs/running.md", "nowhere.md"):
         Places().with_links("[a](nowhere.md)", GUIDE)
 
@@ -111,7 +111,7 @@ def test_text_is_inserted_at_the_end_of_a_section_even_if_its_code_contains_head
         inserted(text, "C", "new")
 
 
-def test_a_page_knows_its_title_and_its_first_sentence(wording) -> None:
+def test_the_title_and_summary_of_a_page_are_its_heading_and_first_sentence(wording) -> None:
     page = Page("p", "# The `p` page\n\n![x](y.svg)\n\n## Idea\n\nIt [links](a.md) to\n**all**. And more.\n")
     assert (page.title, page.summary) == ("The p page", wording())
 
@@ -141,7 +141,7 @@ def test_common_search_terms_are_keywords_of_the_right_guide(query: str, page: s
     assert query in [word.lower() for word in keywords[page]]
 
 
-def test_the_name_of_an_algorithm_is_a_keyword_of_its_page_alone(written: dict[str, Page]) -> None:
+def test_the_name_of_an_algorithm_is_a_keyword_only_of_the_page_of_that_algorithm(written: dict[str, Page]) -> None:
     pages = {name: Page(name, page.markdown) for name, page in written.items()}
     add_names(pages)
     names = [word for page in pages.values() for word in page.keywords]
@@ -160,7 +160,7 @@ def test_each_command_has_a_page_with_all_its_options(written: dict[str, Page]) 
     assert "rlrun resume cartpole-ppo" in pages["commands/resume"].markdown
 
 
-def test_a_group_has_the_usage_of_each_command_in_it(wording) -> None:
+def test_the_page_of_a_command_group_shows_the_usage_of_each_command_in_the_group(wording) -> None:
     text = command_page("dataset", command_named("dataset"), {}).markdown
     assert wording("rlrun dataset split") in text.splitlines()
     assert "rlrun dataset split [OPTIONS]" in text
@@ -193,7 +193,7 @@ def test_the_picture_of_a_dataflow_draws_each_operator_once_and_branches_side_by
     assert len(drawn.findall(".//rect")) == len(picture.boxes)
 
 
-def test_a_curve_is_drawn_for_each_seed_and_their_mean_ends_with_the_shortest() -> None:
+def test_a_curve_is_drawn_for_each_seed_and_the_mean_curve_ends_with_the_shortest_one() -> None:
     about = {"experiment": "x", "expected": 5.0}
     records = [
         {**about, "curve": [[0, 0.0], [100, 10.0]], "env_steps": 100},
@@ -207,7 +207,7 @@ def test_a_curve_is_drawn_for_each_seed_and_their_mean_ends_with_the_shortest() 
     assert ends == [181.0, 312.0, 312.0, 181.0]
 
 
-def test_a_row_of_results_names_algorithm_and_env_and_draws_the_mean_curve_below_its_gate() -> None:
+def test_a_results_row_names_algorithm_and_env_and_draws_a_missed_gate_above_the_mean_curve() -> None:
     about = {"metric": "episode_return_mean", "expected": 10.0, "seconds": 3.0, "commit": "abcdef0", "env_steps": 100}
     seeds = [
         {**about, "value": 4.0, "curve": [[0, 0.0], [100, 4.0]]},
@@ -227,7 +227,7 @@ def test_a_row_of_results_names_algorithm_and_env_and_draws_the_mean_curve_below
     assert gate.get("d") == "M2,2.0 H118"
 
 
-def test_the_page_of_an_algorithm_has_all_its_results(written: dict[str, Page]) -> None:
+def test_the_page_of_an_algorithm_lists_all_results_of_that_algorithm(written: dict[str, Page]) -> None:
     page = written["algorithms/impala_appo"]
     page.extra.clear()
     add_to_algorithm(page, ["impala", "appo"])
@@ -236,12 +236,12 @@ def test_the_page_of_an_algorithm_has_all_its_results(written: dict[str, Page]) 
     assert {algorithm for algorithm, _, _ in rows} == {"appo", "impala"}
 
 
-def test_a_page_without_results_has_no_table() -> None:
+def test_the_page_of_an_algorithm_without_results_has_no_table_of_results() -> None:
     add_to_algorithm(nothing := Page("algorithms/none", "# `none`\n"), ["none"])
     assert (nothing.instead, nothing.extra) == ({}, {})
 
 
-def test_a_curve_with_few_evaluations_marks_each_of_them() -> None:
+def test_a_curve_with_few_evaluations_has_a_mark_at_each_evaluation() -> None:
     record = {"experiment": "x", "expected": 5.0, "curve": [[0, 0.0], [100, 10.0]], "env_steps": 100}
     long = {**record, "curve": [[step, 1.0] for step in range(0, 101, 10)]}
     drawn = ElementTree.fromstring(curve_picture("configs/a/b.yaml", "episode_return_mean", [record, long]))
@@ -260,7 +260,7 @@ def test_config_classes_show_no_signature_and_long_signatures_show_only_paramete
     assert shortened[0].startswith("(worker_index, fragment, batches, env_steps, ")
 
 
-def test_a_section_of_the_sidebar_is_a_page_that_lists_its_pages() -> None:
+def test_each_section_of_the_sidebar_has_a_page_that_lists_the_pages_of_the_section() -> None:
     page = section_page("Tasks and methods", [Page("actions", "# Actions\n\nParts of an action. More.")])
     assert (page.name, page.children) == ("sections/tasks_and_methods", ["actions"])
     assert page.markdown == "# Tasks and methods\n\n- [Actions](../actions.md): Parts of an action."
@@ -275,7 +275,7 @@ def test_docstrings_are_converted_to_rst_with_code_kept_and_special_characters_e
     assert ":param x: A number." in fields("Does it.\n\nArgs:\n    x: A number.", "function")
 
 
-def test_the_reference_documents_names_of_the_plugin_api_and_aliases_by_their_docstrings(wording) -> None:
+def test_the_reference_shows_the_docstrings_of_plugin_api_names_and_of_aliases(wording) -> None:
     names = plugin_names()
     assert {"Flow", "SampleBatch", "Hook", "Distribution"} <= set(names)
     assert "autoclass:: rlrun.plugin.Hook" in directive(names["Hook"], "Hook", "rlrun.plugin.Hook")
@@ -292,7 +292,7 @@ def test_the_spec_reference_is_up_to_date() -> None:
     assert SPEC_REFERENCE.read_text() == spec_reference_text(), "run `python -m scripts.docs_site pages`"
 
 
-def test_the_site_has_a_page_of_every_algorithm(written: dict[str, Page]) -> None:
+def test_the_site_has_a_page_for_every_algorithm(written: dict[str, Page]) -> None:
     rows = re.findall(r"^\| \[`(\w+)`\]\((algorithms/\w+)\.md\) \|", written["algorithms"].markdown, re.MULTILINE)
     assert {name for name, _ in rows} == set(BUILT_IN)
     assert {page for _, page in rows} <= set(written)
@@ -314,11 +314,11 @@ def test_formulas_become_mathml_without_leftover_latex_and_no_page_has_indented_
                 assert is_block or "\n" not in latex, latex
 
 
-def test_names_of_functions_have_thin_spaces() -> None:
+def test_names_of_functions_in_formulas_are_surrounded_by_thin_spaces() -> None:
     assert '<mo lspace="0.167em" rspace="0.167em">log</mo><mi>x</mi>' in mathml(r"\log x", is_block=False)
 
 
-def test_code_of_pages_has_at_most_88_columns(written: dict[str, Page]) -> None:
+def test_code_on_pages_has_at_most_88_columns(written: dict[str, Page]) -> None:
     """Blocks of the languages console and output are exempt: output is as wide as programs print it."""
     pages = [*written.values(), *command_pages(written).values()]
     blocks = [

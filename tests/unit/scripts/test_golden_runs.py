@@ -26,7 +26,7 @@ def record() -> dict[str, Any]:
     return {"machine": "m", "spec": {"stop": {"env_steps": 9}}, "trials": [trial]}
 
 
-def test_equal_records_have_no_differences_also_where_results_are_no_numbers(
+def test_equal_golden_records_have_no_differences_even_if_some_results_are_not_numbers(
     golden: Any, record: dict[str, Any]
 ) -> None:
     assert golden.differences(record, deepcopy(record), {}) == []
@@ -54,7 +54,7 @@ def test_a_renamed_result_is_compared_under_its_new_name_and_a_missing_one_is_a_
     assert golden.differences(record, other, {}) == wording("nothing", "0.5")
 
 
-def test_records_of_other_specs_machines_lengths_and_ends_are_not_equal(
+def test_golden_records_with_different_specs_machines_lengths_or_ends_are_not_equal(
     golden: Any, record: dict[str, Any], wording
 ) -> None:
     for key in ("machine", "spec"):
@@ -65,7 +65,7 @@ def test_records_of_other_specs_machines_lengths_and_ends_are_not_equal(
     assert golden.differences(record, shorter, {}) == wording()
 
 
-def test_runs_whose_numbers_depend_on_timing_are_compared_only_by_having_reached_their_end(
+def test_runs_whose_numbers_depend_on_timing_are_compared_only_by_whether_they_reached_their_end(
     golden: Any, record: dict[str, Any], wording
 ) -> None:
     record["spec"]["counts"] = True
@@ -92,7 +92,9 @@ def test_a_setting_is_renamed_for_a_revision_that_does_not_know_its_old_name(
     }
 
 
-def test_a_base_with_the_same_code_is_refused(golden: Any, monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_comparing_golden_runs_with_a_base_that_has_the_same_code_is_rejected(
+    golden: Any, monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setattr(golden, "tree_of", lambda revision: "one tree")
     monkeypatch.setattr(golden, "code_of", lambda tree: "one package")
     monkeypatch.setattr("sys.argv", ["golden_runs.py", "check", "--base", "HEAD"])
@@ -100,7 +102,7 @@ def test_a_base_with_the_same_code_is_refused(golden: Any, monkeypatch: pytest.M
         golden.main()
 
 
-def test_the_small_set_trains_every_algorithm_and_all_runs_are_specs_that_can_be_run(
+def test_the_small_set_of_golden_runs_trains_every_algorithm_and_all_golden_specs_are_valid(
     golden: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RLRUN_RUNS", str(tmp_path / "runs"))

@@ -19,7 +19,9 @@ def house_of(root: Path, **files: str) -> House:
     return House(root)
 
 
-def test_a_closure_can_add_imports_inside_functions_and_then_type_checking_imports(tmp_path: Path) -> None:
+def test_a_closure_can_also_follow_imports_inside_functions_or_all_including_type_checking_imports(
+    tmp_path: Path,
+) -> None:
     start = (
         "from typing import TYPE_CHECKING\nfrom rlrun import one\n"
         "if TYPE_CHECKING:\n    from rlrun.three import Three\n"
@@ -32,7 +34,7 @@ def test_a_closure_can_add_imports_inside_functions_and_then_type_checking_impor
     assert house.closure("rlrun.start", "types") == everything
 
 
-def test_a_closure_includes_imports_of_a_facade_but_no_package_with_only_a_docstring(tmp_path: Path) -> None:
+def test_a_closure_includes_what_a_facade_imports_but_not_packages_with_only_a_docstring(tmp_path: Path) -> None:
     house = house_of(
         tmp_path,
         start="from rlrun.room.small import f",
@@ -84,7 +86,7 @@ def test_complexities_are_listed_by_module_and_line(tmp_path: Path) -> None:
     assert house.complexities() == {"rlrun.room.file:1 f": 2, "rlrun.room.file:4 g": 1}
 
 
-def test_the_lines_of_a_class_with_its_bases_count_each_base_inside_the_package_once(tmp_path: Path) -> None:
+def test_lines_of_a_class_with_its_bases_include_each_base_from_the_package_exactly_once(tmp_path: Path) -> None:
     house = house_of(
         tmp_path,
         first="class Base:\n    a = 1\n",
@@ -100,6 +102,6 @@ def test_the_lines_of_a_class_with_its_bases_count_each_base_inside_the_package_
     assert both.ancestors == {f"rlrun.{name}" for name in ("start.Both", "start.Left", "start.Right", "first.Base")}
 
 
-def test_import_lines_are_counted_with_each_line_of_a_statement_and_inside_functions() -> None:
+def test_import_lines_count_every_line_of_an_import_statement_even_inside_a_function() -> None:
     module = Module("start", "from a import (\n    b,\n    c,\n)\n\n\ndef f():\n    import d\n    return b(c)\n")
     assert (module.num_code_lines, module.num_import_lines) == (7, 5)

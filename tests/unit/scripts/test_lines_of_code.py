@@ -46,17 +46,17 @@ def lab(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_own_lines_count_files_used_only_by_an_algorithm_and_those_derived_from_it(lab: Path) -> None:
+def test_own_lines_of_an_algorithm_are_those_of_files_only_it_or_algorithms_derived_from_it_use(lab: Path) -> None:
     """`a` has 8 lines and a worker of 3, which `derived` reaches only through it; `b` shares 3 lines with both."""
     assert Sources(lab, LAB).counts() == {"a": [11, 14], "b": [4, 7], "derived": [1, 15]}
 
 
-def test_in_a_single_file_library_each_file_counts_alone(lab: Path) -> None:
+def test_in_a_library_of_single_file_algorithms_only_the_lines_of_the_algorithms_file_count(lab: Path) -> None:
     alone = Library("Lab", "lab", {"a": "lab.algos.a", "none": "lab.algos.gone"}, r"lab\.algos\.", alone=True)
     assert Sources(lab, alone).counts() == {"a": [8, 8]}
 
 
-def test_the_table_has_a_row_for_each_algorithm_of_two_libraries(wording) -> None:
+def test_the_line_count_table_has_a_row_for_each_algorithm_that_two_libraries_have(wording) -> None:
     others = {
         "sb3": {"version": "1.2", "lines": {"ppo": [5, 9], "ours": [1, 1]}},
         "cleanrl": {"version": "3", "lines": {}},
@@ -64,7 +64,7 @@ def test_the_table_has_a_row_for_each_algorithm_of_two_libraries(wording) -> Non
     assert table({"ppo": [7, 7], "alone": [1, 2]}, others).splitlines() == wording("CleanRL", "ppo", "1.2")
 
 
-def test_the_page_has_the_counts_of_other_libraries() -> None:
+def test_the_page_of_line_counts_shows_the_recorded_counts_of_other_libraries() -> None:
     expected = table({name: [0, 0] for name in RLRUN.algorithms}, yaml.safe_load(COUNTS.read_text())).splitlines()
     shown = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and "| -:" not in line]
     assert len(shown) > 30

@@ -45,11 +45,15 @@ def test_failed_tests_are_listed_once_without_parameters() -> None:
 @pytest.mark.parametrize(
     ("rate", "seeds", "passes", "expected"), [(1.0, 3, 3, 0.0), (0.9, 3, 3, 1 - 0.9**3), (0.5, 3, 2, 0.5)]
 )
-def test_a_false_alarm_is_the_chance_of_too_few_passes(rate: float, seeds: int, passes: int, expected: float) -> None:
+def test_the_false_alarm_rate_of_a_gate_is_the_probability_of_too_few_passes(
+    rate: float, seeds: int, passes: int, expected: float
+) -> None:
     assert plant_faults.false_red(rate, seeds, passes) == pytest.approx(expected)
 
 
-def test_results_of_gates_and_seeds_are_added_to_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_results_replace_their_entry_in_the_record_of_a_fault_and_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plant_faults, "RECORDS", tmp_path / "records")
     assert plant_faults.recorded("some") == {}
     plant_faults.record("some", {"tests": ["a"], "gates": {}})
@@ -58,12 +62,12 @@ def test_results_of_gates_and_seeds_are_added_to_a_record(tmp_path: Path, monkey
     assert json.loads((tmp_path / "records" / "some.json").read_text()) == {"tests": ["b"], "gates": {}}
 
 
-def test_the_page_shows_what_is_recorded() -> None:
+def test_the_page_of_planted_faults_shows_the_recorded_results() -> None:
     page = plant_faults.PAGE.read_text()
     block = page.partition(plant_faults.BEGIN)[2].partition(plant_faults.END)[0]
     assert block.strip().splitlines() == plant_faults.lines_of_page()
 
 
-def test_quick_gates_state_their_seeds_and_passes_explicitly() -> None:
+def test_quick_gates_set_their_seeds_and_passes_explicitly() -> None:
     gates = gates_of(load_experiments(sorted((ROOT / "configs" / "regression").glob("*.yaml"))), None, control=False)
     assert all(gate.expect.seeds and gate.expect.passes for gate in gates)

@@ -49,14 +49,14 @@ def record(seed: int, value: float, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_gate_holds_if_the_lower_end_of_the_interval_reaches_it(wording) -> None:
+def test_a_gate_is_shown_as_held_if_the_lower_end_of_the_interval_reaches_it(wording) -> None:
     all_equal = [record(seed, 100.0) for seed in range(5)]
     assert results.row("a.yaml", all_equal) == wording("a.yaml", "90", "1,000")
     with_bad_ones = [*all_equal, *(record(seed, 20.0) for seed in range(5, 8))]
     assert results.row("a.yaml", with_bad_ones) == wording("20.0")
 
 
-def test_the_latest_record_of_a_seed_is_used_and_the_table_has_a_row_per_experiment(
+def test_the_results_table_uses_the_latest_record_of_a_seed_and_has_a_row_for_each_experiment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     lines = [record(0, 50.0), record(0, 100.0), record(1, 100.0), record(0, 95.0, spec="b.yaml", commit="c2")]
@@ -86,7 +86,9 @@ def test_the_latest_record_of_a_seed_is_used_and_the_table_has_a_row_per_experim
     assert results.key_of(tmp_path / "a.yaml") == before  # a published floor requires no new run
 
 
-def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_rates_and_exploitability_are_shown_with_three_digits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setattr(results, "ROOT", tmp_path)
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
     (tmp_path / "published.yaml").write_text("[]")
@@ -100,12 +102,12 @@ def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch:
     assert wording("-0.031") in (tmp_path / "page.md").read_text().splitlines()
 
 
-def test_targets_between_minus_one_and_one_keep_two_digits(wording) -> None:
+def test_targets_between_minus_one_and_one_are_shown_with_two_digits(wording) -> None:
     small = [record(seed, 0.412, expected=0.3) for seed in range(2)]
     assert results.row("a.yaml", small) == wording("0.3", "1,000", "0.41")
 
 
-def test_a_seed_is_trained_once_and_again_only_if_its_spec_or_code_changed(
+def test_a_recorded_seed_is_trained_again_only_if_its_spec_or_code_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = tmp_path / "small.yaml"
@@ -148,7 +150,7 @@ def test_a_seed_is_trained_once_and_again_only_if_its_spec_or_code_changed(
     assert results.recorded(spec, results.key_of(spec)) == []
 
 
-def test_the_row_of_a_pair_shows_both_sides_and_the_probability_that_ours_is_higher(
+def test_the_row_of_a_pair_shows_both_libraries_and_the_probability_that_rlruns_scores_are_higher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
@@ -170,7 +172,7 @@ def test_the_row_of_a_pair_shows_both_sides_and_the_probability_that_ours_is_hig
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(10.0, "not behind"), (9.99, "**behind**")])
-def test_a_pair_is_behind_if_our_mean_is_below_the_other_sides_interval(
+def test_a_pair_is_behind_if_rlruns_mean_is_below_the_interval_of_the_other_library(
     value: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
@@ -185,7 +187,7 @@ def test_a_pair_is_behind_if_our_mean_is_below_the_other_sides_interval(
     assert cells[5] == verdict
 
 
-def test_pairs_that_are_not_measured_and_algorithms_that_only_rlrun_has_are_in_the_tables(
+def test_tables_include_pairs_not_yet_measured_and_algorithms_that_only_rlrun_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
@@ -202,7 +204,7 @@ def test_pairs_that_are_not_measured_and_algorithms_that_only_rlrun_has_are_in_t
     )
 
 
-def test_a_published_figure_is_shown_with_our_result_and_whether_the_intervals_overlap(
+def test_a_published_figure_is_shown_with_rlruns_result_and_whether_their_intervals_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Student's t with 9 degrees of freedom is 2.262 at 97.5%: the mean of 10 seeds is 100 [92.85, 107.15]."""
@@ -242,7 +244,7 @@ def test_records_of_a_pair_remain_valid_if_new_code_gives_a_seed_the_same_weight
     assert results_paired.confirmed([*former, {**ours(2, "c", "new"), **timed}], {**ours(0, "a", "new"), **now}) == []
 
 
-def test_every_pair_names_a_shipped_spec_of_its_env_or_has_settings_of_its_own() -> None:
+def test_every_tuned_pair_names_a_shipped_spec_with_its_env_or_has_its_own_settings() -> None:
     for name, pair in results_paired.read_pairs(results_paired.TUNED).items():
         if isinstance(pair["rlrun"], str):
             (entry,) = results_paired.yaml.safe_load((results.ROOT / pair["rlrun"]).read_text()).values()
@@ -250,7 +252,7 @@ def test_every_pair_names_a_shipped_spec_of_its_env_or_has_settings_of_its_own()
         assert pair["env_steps"] <= 150_000
 
 
-def test_pairs_of_default_settings_name_an_algorithm_and_nothing_else() -> None:
+def test_pairs_with_default_settings_name_only_an_algorithm() -> None:
     for name, pair in results_paired.read_pairs(results_paired.DEFAULTS).items():
         ours = pair["rlrun"]["algorithm"]
         assert pair["rlrun"] == {"algorithm": ours}, name

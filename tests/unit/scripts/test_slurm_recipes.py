@@ -35,12 +35,12 @@ def test_a_job_script_is_valid_shell_and_calls_rlrun_with_known_options(recipe: 
 
 
 @pytest.mark.parametrize("page", ["examples/README.md", "docs/clusters.md"])
-def test_a_page_names_all_job_scripts_and_no_others(page: str) -> None:
+def test_each_page_on_slurm_names_all_job_scripts_and_no_others(page: str) -> None:
     named = set(re.findall(r"\b\w+\.sbatch\b", (ROOT / page).read_text()))
     assert named == {path.name for path in RECIPES}
 
 
-def test_starting_an_impossible_lab_or_querying_a_missing_one_fails_with_the_reason(
+def test_starting_a_lab_without_its_programs_or_querying_a_missing_lab_fails_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["slurm_lab", "status", str(tmp_path)])
@@ -55,7 +55,7 @@ def test_starting_an_impossible_lab_or_querying_a_missing_one_fails_with_the_rea
     assert list(tmp_path.iterdir()) == []
 
 
-def test_waiting_for_nodes_that_never_join_fails_with_the_number_of_nodes() -> None:
+def test_the_error_after_waiting_for_nodes_that_never_join_gives_the_number_of_nodes() -> None:
     words = [sys.executable, FOLDER / "wait_for_nodes.py", "127.0.0.1:9", "2", "0"]
     ended = subprocess.run(words, capture_output=True, text=True)
     assert (ended.returncode, "0 of 2" in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)

@@ -9,7 +9,7 @@ from rlrun.toys.bandits import LinearBandit, WheelBandit
 from tests.rounding import rounding_error
 
 
-def test_regret_is_the_extra_reward_of_the_best_arms() -> None:
+def test_regret_is_the_reward_missed_by_not_pulling_the_best_arms() -> None:
     env = LinearBandit(arms=3, features=2, noise=0.0, pulls=4)
     env.reset(seed=5)
     regrets, info = [], {}
@@ -24,7 +24,7 @@ def test_regret_is_the_extra_reward_of_the_best_arms() -> None:
     assert info["early_regret_share"] == pytest.approx(sum(regrets[:2]) / sum(regrets))
 
 
-def test_contexts_and_coefficients_are_unit_vectors_and_rewards_linear_in_them() -> None:
+def test_contexts_and_coefficients_are_unit_vectors_and_rewards_are_linear_in_them() -> None:
     env = LinearBandit(noise=0.0)
     context, _ = env.reset(seed=0)
     assert env.observation_space.contains(context)
@@ -33,7 +33,7 @@ def test_contexts_and_coefficients_are_unit_vectors_and_rewards_linear_in_them()
     assert env.step(3)[1] == pytest.approx(env._coefficients[3] @ context, abs=rounding_error(len(context)))
 
 
-def test_arms_with_features_of_their_own_share_coefficients() -> None:
+def test_arms_that_have_their_own_features_share_coefficients() -> None:
     env = LinearBandit(arms=4, features=3, noise=0.0, shared=True)
     features, _ = env.reset(seed=0)
     assert features.shape == (4, 3)
@@ -49,7 +49,7 @@ def test_a_numbered_problem_is_the_same_in_every_episode_and_otherwise_a_new_one
         assert (first == env._coefficients).all() == stays
 
 
-def test_coefficients_change_after_so_many_pulls() -> None:
+def test_coefficients_of_a_bandit_change_after_every_given_number_of_pulls() -> None:
     env = LinearBandit(changes_every=3)
     env.reset(seed=0)
     seen = [env._coefficients]

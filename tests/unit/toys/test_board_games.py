@@ -25,7 +25,7 @@ def has_line(pieces: Any, length: int) -> bool:
 
 
 @pytest.mark.parametrize(("make", "length"), GAMES)
-def test_a_thousand_random_games_end_exactly_at_a_win_or_a_full_board_and_their_returns_sum_to_0(
+def test_random_games_end_exactly_at_a_win_or_a_full_board_and_their_returns_sum_to_0(
     make: type[BoardGame], length: int
 ) -> None:
     world, generator = make(), np.random.default_rng(0)
@@ -105,12 +105,12 @@ def test_random_games_of_hex_end_exactly_at_a_connection(size: int) -> None:
     assert min(wins) > 20
 
 
-def test_a_board_of_hex_that_looks_like_tic_tac_toe_is_refused(wording) -> None:
+def test_a_hex_board_that_has_the_size_of_a_tic_tac_toe_board_is_rejected(wording) -> None:
     with wording.raised(ValueError, "26"):
         Hex(3)
 
 
-def test_a_picture_of_hex_shifts_its_rows_and_shows_the_players_sides() -> None:
+def test_the_picture_of_hex_shifts_its_rows_and_shows_the_sides_of_the_players() -> None:
     world = Hex(4)
     world.reset(0)
     world.step({"x": 4})
@@ -124,7 +124,7 @@ def test_a_picture_of_hex_shifts_its_rows_and_shows_the_players_sides() -> None:
 
 
 @pytest.mark.parametrize("make", [TicTacToe, ConnectFour, Hex])
-def test_observations_belong_to_their_space(make: type[BoardGame]) -> None:
+def test_observations_of_board_games_belong_to_their_space(make: type[BoardGame]) -> None:
     world = make()
     shown = world.reset(0)
     for agent, seen in shown.items():

@@ -30,7 +30,7 @@ def cartpoles_begun_as_resets_of_one(seed: int, count: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_every_pole_is_gymnasiums_cartpole_until_it_falls(seed: int) -> None:
+def test_every_pole_moves_exactly_like_gymnasiums_cartpole_until_it_falls(seed: int) -> None:
     world, generator = CartPoles(3), np.random.default_rng(seed)
     singles = dict(zip(world.possible_agents, cartpoles_begun_as_resets_of_one(seed, 3), strict=True))
     shown = dict(world.reset(seed))
@@ -82,7 +82,7 @@ def test_a_fallen_pole_is_replaced_one_step_later_in_the_state_of_the_next_reset
 
 
 @pytest.mark.parametrize("reborn", [False, True])
-def test_many_worlds_as_arrays_match_single_worlds_as_dicts(reborn: bool) -> None:
+def test_many_worlds_stepped_as_arrays_match_single_worlds_stepped_as_dicts(reborn: bool) -> None:
     num_worlds, num_agents, generator = 5, 3, np.random.default_rng(0)
     arrays = CartPoleArrays(num_worlds, num_agents, reborn=reborn, max_steps=40)
     dicts = [CartPoles(num_agents, reborn=reborn, max_steps=40) for _ in range(num_worlds)]
@@ -123,7 +123,7 @@ def test_many_worlds_as_arrays_match_single_worlds_as_dicts(reborn: bool) -> Non
     assert episodes > 20
 
 
-def test_the_same_seed_begins_the_same_episode() -> None:
+def test_equal_seeds_start_the_same_cartpoles_episode_and_different_seeds_different_ones() -> None:
     world = CartPoles()
     first, again, other = (dict(world.reset(seed)) for seed in (3, 3, 4))
     assert first["pole_1"].tobytes() == again["pole_1"].tobytes()

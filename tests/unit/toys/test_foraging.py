@@ -64,13 +64,13 @@ def play(world: Foraging, seed: int, *, greedy: bool) -> dict[str, float]:
     growth=st.integers(1, 12),
     greedy=st.booleans(),
 )
-def test_births_equal_deaths_plus_living_and_returns_equal_rewards_for_meals_and_children(
+def test_births_equal_deaths_plus_living_agents_and_returns_equal_rewards_for_meals_and_children(
     seed: int, size: int, hunters: int, growth: int, greedy: bool
 ) -> None:
     play(Foraging(size=size, hunters=hunters, food=8, growth=growth, max_steps=60), seed, greedy=greedy)
 
 
-def test_a_greedy_forager_gets_three_times_the_return_of_a_random_one_and_many_die() -> None:
+def test_greedy_foragers_get_three_times_the_return_of_random_ones_and_many_foragers_die() -> None:
     world = Foraging()
     random = [value for seed in range(10) for value in play(world, seed, greedy=False).values()]
     greedy = [value for seed in range(3) for value in play(world, seed, greedy=True).values()]
@@ -78,7 +78,7 @@ def test_a_greedy_forager_gets_three_times_the_return_of_a_random_one_and_many_d
     assert world.deaths[FORAGER] > 50
 
 
-def test_the_living_agents_change_often_and_births_always_equal_deaths_plus_living() -> None:
+def test_the_set_of_living_agents_changes_often_and_births_always_equal_deaths_plus_living_agents() -> None:
     world, forager = Foraging(), GreedyForager(0)
     shown, changes, steps, ended = dict(world.reset(0)), 0, 0, False
     while not ended:
@@ -123,7 +123,7 @@ def test_observations_belong_to_the_spaces_of_their_kind_and_hunters_have_more_a
     assert world.spaces("hunter_17").observation["window"].shape == (9, 9)
 
 
-def test_a_lonely_forager_without_food_starves_after_its_first_energy_is_spent() -> None:
+def test_a_lone_forager_without_food_starves_once_its_initial_energy_is_spent() -> None:
     world = Foraging(foragers=1, food=0, growth=0)
     seen: Any = world.reset(0)
     assert not seen["forager_0"]["entity_mask"].any()
@@ -134,7 +134,7 @@ def test_a_lonely_forager_without_food_starves_after_its_first_energy_is_spent()
     assert ends[-1].infos == {"forager_0": {"age": 8, "meals": 0, "children": 0}}
 
 
-def test_a_hunters_meal_kills_a_forager_and_the_death_of_the_last_one_ends_the_world() -> None:
+def test_a_hunters_meal_kills_a_forager_and_the_death_of_the_last_forager_ends_the_episode() -> None:
     world = Foraging(size=2, foragers=1, hunters=1, food=0, growth=0, birth_reward=0.0)
     seen: Any = world.reset(3)
     rows, columns, is_hunter, energy = seen["hunter_0"]["entities"][0]
@@ -147,7 +147,7 @@ def test_a_hunters_meal_kills_a_forager_and_the_death_of_the_last_one_ends_the_w
     assert (world.deaths[FORAGER], world.living[HUNTER]) == (1, 1)
 
 
-def test_a_picture_shows_hunters_before_foragers_before_food() -> None:
+def test_in_pictures_hunters_cover_foragers_and_both_cover_food() -> None:
     world = Foraging(size=2, foragers=1, hunters=1, food=4, growth=0)
     seen: Any = world.reset(3)
     cells = world.render()[8::16, 8::16]

@@ -41,7 +41,7 @@ def test_flipping_each_wrong_bit_once_reaches_the_goal():
     assert steps[-1][4] == {"is_success": 1.0}
 
 
-def test_an_episode_is_truncated_after_as_many_steps_as_there_are_bits():
+def test_a_bit_flip_episode_is_truncated_after_one_step_for_each_bit():
     env = BitFlip(num_bits=4)
     env.reset(seed=1)
     ends = [env.step(0)[2:4] for _ in range(4)]
@@ -67,7 +67,7 @@ class Broken(BitFlip):
 GOALS = np.zeros((3, 20), np.float32), np.ones((3, 20), np.float32)
 
 
-def test_goal_functions_that_mix_rows_are_rejected_and_their_exceptions_are_shown(wording):
+def test_reward_functions_of_goals_are_rejected_if_they_mix_rows_and_their_exceptions_are_shown(wording):
     with wording.raised(UsageError, "compute_reward"):
         GoalEnv(EnvConfig(id=f"{__name__}:Together")).rewards(*GOALS)
     with pytest.raises(EnvError, match="no such goal"):
@@ -86,7 +86,7 @@ def goal_of(env: PointGoals, seed: int) -> np.ndarray:
     return np.array([(SPEED**2 - (cost - costs[0])) / (2 * SPEED) for cost in costs[1:]])
 
 
-def test_the_goal_follows_from_the_seed_and_is_uniform_in_a_square() -> None:
+def test_the_goal_depends_only_on_the_seed_and_is_uniform_in_a_square() -> None:
     env = PointGoals()
     goals = np.array([goal_of(env, seed) for seed in range(400)])
     np.testing.assert_array_equal(goal_of(env, 3), goals[3])
@@ -95,7 +95,7 @@ def test_the_goal_follows_from_the_seed_and_is_uniform_in_a_square() -> None:
     np.testing.assert_allclose((goals**2).sum(1).mean(), 1 / 6, atol=0.02)
 
 
-def test_an_episode_ends_at_the_goal_and_is_cut_off_at_its_length() -> None:
+def test_an_episode_terminates_at_the_goal_and_is_truncated_after_episode_len_steps() -> None:
     env = PointGoals(episode_len=30)
     there, (place, _) = goal_of(env, 5), env.reset(seed=5)
     ends = []
@@ -115,7 +115,7 @@ def test_steps_are_clipped_to_the_maximum_speed_and_observations_do_not_reveal_t
     np.testing.assert_allclose(shown, [[[0, 0], [SPEED, -SPEED]]] * 2, atol=rounding_error(1))
 
 
-def test_a_task_has_the_goal_of_its_seed_and_overrides_the_goal_of_the_episode() -> None:
+def test_the_goal_of_a_task_is_that_of_its_seed_and_overrides_the_goal_of_the_episode() -> None:
     env = PointGoals()
     options = goal(7)["reset_options"]
     np.testing.assert_allclose(options["goal"], goal_of(env, 7), atol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 from rlrun.toys.interest_evolution import InterestEvolution, clicked_slate, exact_slate, topic_qualities
 
 
-def test_click_probabilities_follow_the_logits_of_interests_and_of_no_click() -> None:
+def test_click_probabilities_follow_the_logits_of_the_interests_and_of_not_clicking() -> None:
     env = InterestEvolution(num_candidates=3, slate_size=2, num_topics=3)
     env.reset(seed=0)
     clicks = np.zeros(3)
@@ -18,13 +18,13 @@ def test_click_probabilities_follow_the_logits_of_interests_and_of_no_click() ->
     np.testing.assert_allclose(clicks / 3000, np.array([2.0, 0.5, 1.0]) / 3.5, atol=0.03)
 
 
-def test_a_document_shown_twice_is_not_clicked_twice() -> None:
+def test_the_second_copy_of_a_document_in_a_slate_is_never_clicked() -> None:
     env = InterestEvolution(num_candidates=3)
     env.reset(seed=0)
     assert all(env.step(np.array([1, 1]))[0]["clicked"] != 1 for _ in range(50))
 
 
-def test_a_click_costs_four_minutes_and_more_or_less_by_the_quality_of_its_topic() -> None:
+def test_a_click_costs_four_minutes_adjusted_by_the_quality_of_its_topic() -> None:
     env = InterestEvolution(num_topics=10)
     assert topic_qualities(10).tolist() == pytest.approx([-3, -2.5, -2, -1.5, -1, -0.5, 0, 1, 2, 3])
     env.reset(seed=1)
@@ -35,7 +35,7 @@ def test_a_click_costs_four_minutes_and_more_or_less_by_the_quality_of_its_topic
         assert (reward, env._left) == (1.0, pytest.approx(left))
 
 
-def test_an_interest_moves_towards_one_with_a_probability_that_grows_with_it() -> None:
+def test_an_interest_rises_with_a_probability_that_grows_with_its_value_and_falls_otherwise() -> None:
     env = InterestEvolution()
     env.reset(seed=2)
     moved = []
@@ -47,7 +47,7 @@ def test_an_interest_moves_towards_one_with_a_probability_that_grows_with_it() -
     assert np.mean(np.array(moved) > 0.5) == pytest.approx(0.75, abs=0.03)
 
 
-def test_one_scripted_policy_ranks_by_clicks_and_the_other_also_by_quality() -> None:
+def test_one_scripted_policy_ranks_only_by_clicks_and_the_other_also_by_quality() -> None:
     topics = np.array([0, 19, 10])
     user = np.zeros(21, np.float32)
     user[[0, 10, 19]] = 0.9, 0.8, 0.5
@@ -56,6 +56,6 @@ def test_one_scripted_policy_ranks_by_clicks_and_the_other_also_by_quality() -> 
     assert exact_slate(observation).tolist() == [1, 2]
 
 
-def test_a_slate_larger_than_the_candidates_is_refused(wording) -> None:
+def test_a_slate_larger_than_the_number_of_candidates_is_rejected(wording) -> None:
     with wording.raised(ValueError):
         InterestEvolution(num_candidates=3, slate_size=4)

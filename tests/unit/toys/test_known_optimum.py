@@ -77,21 +77,23 @@ def test_only_the_last_action_is_rewarded_and_only_if_it_matches_the_cue() -> No
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, gymnasium.Env) else "",
 )
-def test_the_best_policy_gets_the_best_return(env: gymnasium.Env[Any, Any], policy: Policy, best: float) -> None:
+def test_the_best_policy_gets_the_documented_best_return(
+    env: gymnasium.Env[Any, Any], policy: Policy, best: float
+) -> None:
     assert [episode_return(env, policy, seed) for seed in range(5)] == [best] * 5
 
 
-def test_constant_reward_only_truncates() -> None:
+def test_episodes_of_constant_reward_are_truncated_and_never_terminate() -> None:
     env = ConstantReward(3)
     env.reset(seed=0)
     assert [env.step(0)[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
 
 
-def test_two_step_credit_pays_nothing_after_the_wrong_first_action() -> None:
+def test_two_step_credit_pays_nothing_after_a_wrong_first_action() -> None:
     assert episode_return(TwoStepCredit(), lambda seen: int(seen[0] == 1)) == 0.0
 
 
-def test_the_reward_of_observation_reward_is_its_observation() -> None:
+def test_an_episode_of_observation_reward_pays_its_observation_as_the_reward() -> None:
     env, shown = ObservationReward(), []
     for seed in range(40):
         shown.append(env.reset(seed=seed)[0][0])
@@ -113,14 +115,14 @@ def test_a_random_policy_gets_the_documented_return(env: gymnasium.Env[Any, Any]
     assert np.mean(returns) == pytest.approx(expected, abs=4 * float(np.std(returns)) / 20)
 
 
-def test_asymmetric_box_refuses_actions_outside_its_bounds() -> None:
+def test_asymmetric_box_rejects_actions_outside_its_bounds() -> None:
     env = AsymmetricBox()
     env.reset(seed=0)
     with pytest.raises(ValueError, match="is outside Box"):
         env.step(np.array([0.0, 0.6], np.float32))
 
 
-def test_crashing_raises_at_its_step_in_its_worker(wording) -> None:
+def test_the_env_crashing_raises_an_error_only_at_the_given_step_in_the_given_worker(wording) -> None:
     env = Crashing(crash_at=3, crash_worker=2, worker_index=2)
     env.reset(seed=0)
     env.step(0)
@@ -130,7 +132,7 @@ def test_crashing_raises_at_its_step_in_its_worker(wording) -> None:
     assert episode_return(Crashing(crash_at=3, crash_worker=2, worker_index=1), lambda _: 0) == 100.0
 
 
-def test_hanging_sleeps_at_its_step() -> None:
+def test_the_env_hanging_sleeps_at_the_given_step() -> None:
     env = Hanging(hang_at=2, seconds=0.2)
     env.reset(seed=0)
     env.step(0)
@@ -149,7 +151,7 @@ def riccati() -> tuple[list[np.ndarray], np.ndarray]:
     return gains[::-1], p
 
 
-def test_the_best_cost_matches_the_riccati_equation() -> None:
+def test_the_documented_best_cost_matches_the_riccati_equation() -> None:
     _, p = riccati()
     assert np.trace(p) / 3 == pytest.approx(BEST_COST, abs=5e-4)  # E[x x^T] = I / 3
 
@@ -183,7 +185,7 @@ def test_repeating_the_delayed_observation_is_rewarded(delay: int) -> None:
         assert 3 < sum(shown) < 18
 
 
-def test_an_episode_does_not_depend_on_the_previous_one() -> None:
+def test_a_seeded_episode_does_not_depend_on_the_previous_episode() -> None:
     env = RepeatAfterMe(1, episode_len=3)
     first = [env.reset(seed=1)[0], *(env.step(0)[0] for _ in range(3))]
     env.reset(seed=2)

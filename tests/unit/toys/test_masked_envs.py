@@ -8,7 +8,7 @@ import pytest
 from rlrun.toys.masked_envs import MaskedConsole, MaskedGrid, MaskedMatch
 
 
-def test_the_shortest_way_through_the_grid_is_the_manhattan_distance_from_anywhere() -> None:
+def test_from_any_cell_of_the_grid_the_shortest_path_is_as_long_as_the_manhattan_distance() -> None:
     world, size = MaskedGrid(4), 4
     returns = {}
     for seed in range(300):
@@ -28,7 +28,7 @@ def test_the_shortest_way_through_the_grid_is_the_manhattan_distance_from_anywhe
     assert np.mean(list(returns.values())) == pytest.approx(-(size**2) / (size + 1))
 
 
-def test_the_grid_forbids_what_leads_off_it(wording) -> None:
+def test_the_grid_forbids_moves_that_lead_off_it(wording) -> None:
     world = MaskedGrid(3)
     seeds = (seed for seed in range(200) if not world.reset(seed=seed)[0]["position"].any())
     seen, _ = world.reset(seed=next(seeds))
@@ -37,14 +37,14 @@ def test_the_grid_forbids_what_leads_off_it(wording) -> None:
         world.step(0)
 
 
-def test_a_grid_s_episode_is_truncated_after_its_last_step() -> None:
+def test_an_episode_of_the_grid_is_truncated_after_its_last_step() -> None:
     world = MaskedGrid(3, max_steps=2)
     world.reset(seed=0)
     truncated = [world.step(int(world.unwrapped._mask().argmax()))[3] for _ in range(2)]
     assert truncated == [False, True]
 
 
-def test_repeating_the_number_is_always_allowed_and_paid(wording) -> None:
+def test_repeating_the_shown_number_is_always_allowed_and_rewarded(wording) -> None:
     world = MaskedMatch(12, 3)
     seen, _ = world.reset(seed=1)
     rewards, ended = [], False
@@ -59,7 +59,7 @@ def test_repeating_the_number_is_always_allowed_and_paid(wording) -> None:
         world.step(forbidden)
 
 
-def test_the_console_pays_a_third_each_for_lever_lamp_and_knob() -> None:
+def test_the_console_pays_a_third_of_the_reward_for_each_of_lever_lamp_and_knob() -> None:
     world = MaskedConsole()
     seen, _ = world.reset(seed=0)
     total, ended = 0.0, False

@@ -52,14 +52,14 @@ def test_matching_pennies_is_a_zero_sum_game() -> None:
     ]
 
 
-def test_the_best_additive_fit_is_the_one_that_the_class_states() -> None:
+def test_the_best_additive_fit_of_the_payoff_table_is_the_documented_one() -> None:
     table = np.array([[paid(MatrixGame("additive_fit"), i, j)[0] for j in (0, 1)] for i in (0, 1)])
     fit = table.mean(0) + table.mean(1)[:, None] - table.mean()
     np.testing.assert_allclose(fit, [[-1.5, 2.5], [2.5, 6.5]])
 
 
 @pytest.mark.parametrize("world", [MatrixGame(), TwoStepGame()])
-def test_observations_and_states_belong_to_their_spaces(world: MatrixGame | TwoStepGame) -> None:
+def test_observations_and_states_of_matrix_games_belong_to_their_spaces(world: MatrixGame | TwoStepGame) -> None:
     shown, ended = world.reset(3), False
     while True:
         assert set(shown) == set(AGENTS)
@@ -74,7 +74,7 @@ def test_observations_and_states_belong_to_their_spaces(world: MatrixGame | TwoS
 
 
 @pytest.mark.parametrize(("first", "table"), [(0, [[7, 7], [7, 7]]), (1, [[0, 1], [1, 8]])])
-def test_the_first_agent_s_first_action_chooses_the_table_of_the_two_step_game(
+def test_the_first_action_of_the_first_agent_chooses_the_table_of_the_two_step_game(
     first: int, table: list[list[float]]
 ) -> None:
     game = TwoStepGame()
@@ -89,6 +89,6 @@ def test_the_first_agent_s_first_action_chooses_the_table_of_the_two_step_game(
         assert step.terminateds == {"agent_0": True, "agent_1": True}
 
 
-def test_the_error_for_an_unknown_game_lists_the_known_ones() -> None:
+def test_the_error_for_an_unknown_matrix_game_lists_the_known_games() -> None:
     with pytest.raises(UsageError, match="climbing, matching_pennies, penalty"):
         MatrixGame("chicken")

@@ -27,7 +27,7 @@ def bright_halves(observation: Any) -> int:
 
 
 @pytest.mark.parametrize(("world", "right"), [(HighestEntity, kind_of_the_highest), (TwoCameras, bright_halves)])
-def test_the_right_actions_get_the_best_return(world: Any, right: Any) -> None:
+def test_always_choosing_the_right_action_gets_the_best_return(world: Any, right: Any) -> None:
     env = world()
     check_env(env, skip_render_check=True)
     for seed in range(5):
@@ -41,7 +41,7 @@ def test_the_right_actions_get_the_best_return(world: Any, right: Any) -> None:
         assert total == 10.0
 
 
-def test_there_is_at_least_one_entity_and_the_number_varies() -> None:
+def test_the_number_of_entities_varies_and_is_at_least_one() -> None:
     env = HighestEntity(num_entities=4)
     numbers = {int(env.reset(seed=seed)[0]["entity_mask"].sum()) for seed in range(50)}
     assert numbers == {1, 2, 3, 4}
@@ -59,7 +59,7 @@ def test_a_picture_shows_where_the_rod_points() -> None:
     np.testing.assert_array_equal(down, up[::-1])
 
 
-def test_pictures_are_in_their_space_and_repeat_with_the_seed() -> None:
+def test_pictures_belong_to_their_space_and_are_the_same_for_the_same_seed() -> None:
     env = PendulumImages(gymnasium.make("Pendulum-v1"), size=48)
     first, _ = env.reset(seed=3)
     assert env.observation_space.contains(first)

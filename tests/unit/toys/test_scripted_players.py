@@ -109,24 +109,24 @@ def test_alpha_beta_to_full_depth_chooses_the_same_moves_as_memoized_minimax() -
         assert {Minimax(seed, depth=9)(shown(rows)) for seed in range(30)} == exact
 
 
-def test_minimax_of_depth_1_wins_hex_if_it_can_and_by_default_beats_a_one_ply_player() -> None:
+def test_in_hex_minimax_wins_at_once_if_it_can_at_depth_1_and_beats_a_one_ply_player_by_default() -> None:
     world = Hex(4)
     almost = shown([".o..", ".ox.", ".o.x", "...x"])
     assert Minimax(0, depth=1)(almost) in (12, 13)
     assert sum(points(world, Minimax(0), OnePly(1), 2)) == 4.0
 
 
-def test_minimax_sees_a_win_two_moves_ahead_that_one_ply_does_not_see() -> None:
+def test_in_connect_four_minimax_beats_a_one_ply_player_as_it_sees_wins_further_ahead() -> None:
     assert sum(points(ConnectFour(), Minimax(0), OnePly(1), 5)) >= 6.0
 
 
-def test_a_one_ply_player_wins_if_it_can_even_where_it_might_block() -> None:
+def test_a_one_ply_player_prefers_winning_to_blocking() -> None:
     seen = connect_four([*EMPTY, ".......", "o.....x", "o.....x", "o.....x"])
     assert OnePly(0)(seen) == 0
     assert OnePly(0)(shown(["oo.", "xx.", "..."])) == 2
 
 
-def test_a_one_ply_player_blocks_if_it_must_in_every_direction() -> None:
+def test_a_one_ply_player_blocks_threats_in_every_direction() -> None:
     player = OnePly(0)
     assert player(connect_four([*EMPTY, ".......", "......x", "oo....x", "oo....x"])) == 6
     assert player(connect_four([*EMPTY, ".......", ".......", ".......", "oxx.xo."])) == 3
@@ -136,17 +136,17 @@ def test_a_one_ply_player_blocks_if_it_must_in_every_direction() -> None:
     assert player(shown(["....", "xx.x", "o...", "o..."])) == 6  # Hex: the other player connects left and right
 
 
-def test_a_one_ply_player_beats_a_random_one() -> None:
+def test_a_one_ply_player_beats_a_random_player() -> None:
     assert sum(points(ConnectFour(), OnePly(1), RandomLegal(2), 20)) >= 32
 
 
-def test_tree_search_is_better_with_more_simulations() -> None:
+def test_tree_search_plays_better_with_more_simulations() -> None:
     replies = [TreeSearch(seed, 1000)(shown(["x..", "...", "..."])) for seed in range(2)]
     assert replies == [4, 4]  # any other reply loses
     assert sum(points(ConnectFour(), TreeSearch(0, 100), TreeSearch(1, 4), 2)) >= 3.0
 
 
-def test_tree_search_wins_and_blocks_at_once() -> None:
+def test_tree_search_wins_at_once_if_it_can_and_blocks_immediate_threats() -> None:
     assert TreeSearch(0, 200)(shown(["oo.", "xx.", "..."])) == 2
     assert TreeSearch(0, 400)(shown(["o..", "xx.", "..o"])) in (4, 5)
 
@@ -161,7 +161,7 @@ def test_tree_search_wins_and_blocks_at_once() -> None:
         ),
     ],
 )
-def test_players_of_board_games_refuse_other_observations(observation: Any, said: str) -> None:
+def test_players_of_board_games_reject_observations_that_are_not_of_a_board_game(observation: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         OnePly(0)(observation)
 

@@ -25,7 +25,7 @@ def test_sparse_mountain_car_moves_like_mountain_car_and_rewards_only_the_goal()
     assert rewards == [0.0] * (len(rewards) - 1) + [1.0]
 
 
-def test_an_episode_is_cut_off_after_200_steps() -> None:
+def test_an_episode_of_sparse_mountain_car_is_truncated_after_200_steps() -> None:
     env = SparseMountainCar()
     env.reset(seed=0)
     steps = [env.step(1) for _ in range(200)]
@@ -38,7 +38,7 @@ def test_sparse_mountain_car_has_the_same_spaces_as_mountain_car() -> None:
     check_same_spaces("env", spaces_of(EnvConfig(id="MountainCar-v0")), spaces_of(EnvConfig(id=path)))
 
 
-def test_sparse_cartpole_moves_like_cartpole_and_pays_for_its_steps_at_the_end() -> None:
+def test_sparse_cartpole_moves_like_cartpole_and_pays_for_all_steps_at_the_end() -> None:
     mine, plain = SparseCartPole(), gymnasium.make("CartPole-v1")
     scales = np.array([2.4, 3.0, 0.2095, 3.0])
     generator = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def test_sparse_cartpole_moves_like_cartpole_and_pays_for_its_steps_at_the_end()
     assert [short.step(1)[1:4] for _ in range(4)] == [(0.0, False, False)] * 3 + [(4.0, False, True)]
 
 
-def test_a_restored_state_continues_identically_and_a_state_from_an_observation_restarts_the_count() -> None:
+def test_restored_states_continue_identically_and_states_from_observations_restart_the_step_count() -> None:
     env, other = SparseCartPole(steps=9), SparseCartPole(steps=9)
     env.reset(seed=0)
     for action in (1, 0, 1, 0, 1):

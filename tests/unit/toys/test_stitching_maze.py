@@ -10,7 +10,7 @@ CROSSING = 3  # the cell in the first row from which the maze goes on
 GOAL = 2 * 7 + 6
 
 
-def test_the_best_return_is_2_and_takes_the_path_below_the_crossing() -> None:
+def test_the_best_return_in_the_maze_is_2_and_requires_the_path_below_the_crossing() -> None:
     mdp = finite_mdp(EnvConfig(id="rlrun.toys:StitchingMaze", max_episode_steps=50))
     assert mdp.at_start(mdp.optimal_q(1.0).max(-1)) == 2.0
     env = StitchingMaze()
@@ -31,7 +31,7 @@ def test_no_recorded_episode_that_passes_the_crossing_reaches_the_goal() -> None
     assert counts[2] > 30  # the data shows that the maze continues there
 
 
-def test_recorded_episodes_can_be_replayed_in_the_env() -> None:
+def test_recorded_episodes_of_the_maze_can_be_replayed_in_it() -> None:
     for episode in recorded_episodes(20, seed=1):
         env = StitchingMaze()
         env.reset(seed=0)

@@ -20,7 +20,7 @@ def played(env: DeepSea, actions: tuple[int, ...]) -> tuple[float, dict[str, flo
 
 
 @pytest.mark.parametrize("mapping_seed", [0, 1])
-def test_one_sequence_of_actions_alone_finds_the_treasure(mapping_seed: int) -> None:
+def test_only_one_sequence_of_actions_finds_the_treasure(mapping_seed: int) -> None:
     env = DeepSea(4, mapping_seed)
     returns = {actions: played(env, actions) for actions in itertools.product((0, 1), repeat=4)}
     (best,) = [actions for actions, (total, _) in returns.items() if total > 0]
@@ -31,19 +31,19 @@ def test_one_sequence_of_actions_alone_finds_the_treasure(mapping_seed: int) -> 
     assert max(total for actions, (total, _) in returns.items() if actions != best) == pytest.approx(0.0)
 
 
-def test_the_seed_of_the_mapping_decides_which_action_goes_right() -> None:
+def test_the_mapping_seed_determines_which_action_moves_right_in_each_cell() -> None:
     assert not np.array_equal(DeepSea(10, 0)._right, DeepSea(10, 1)._right)
     np.testing.assert_array_equal(DeepSea(10, 3)._right, DeepSea(10, 3)._right)
 
 
-def test_the_diver_is_shown_in_its_row_and_nowhere_after_the_last_step() -> None:
+def test_the_diver_is_shown_in_its_current_row_and_nowhere_after_the_last_step() -> None:
     env = DeepSea(3)
     shown = [env.reset(seed=0)[0], *(env.step(0)[0] for _ in range(3))]
     assert [grid.sum() for grid in shown] == [1.0, 1.0, 1.0, 0.0]
     assert [int(grid.argmax()) // 3 for grid in shown[:-1]] == [0, 1, 2]
 
 
-def test_the_fast_lane_drives_two_cells_and_costs_by_the_cell() -> None:
+def test_the_fast_lane_advances_two_cells_at_a_cost_that_depends_on_the_cell() -> None:
     env = TwoLanes(num_cells=5, episode_len=4)
     env.reset(seed=0)
     steps = [env.step(action) for action in (0, 1, 0, 1)]  # cells 0, 1, 3 and 0: slow, fast, fast, slow
@@ -53,13 +53,13 @@ def test_the_fast_lane_drives_two_cells_and_costs_by_the_cell() -> None:
     assert steps[-1][0].tolist() == pytest.approx([0, 1, 0, 0, 0, 0, 1])
 
 
-def test_a_calm_cell_costs_less() -> None:
+def test_the_fast_lane_costs_less_in_a_calm_cell() -> None:
     env = TwoLanes(num_cells=5)
     env.reset(seed=0)
     assert env.step(1)[-1] == {"cost": 0.2}
 
 
-def test_each_task_is_a_fixed_mdp_and_different_tasks_differ() -> None:
+def test_each_task_has_a_fixed_mdp_that_differs_from_those_of_other_tasks() -> None:
     env = RandomMDP()
     options = [random_mdp(seed)["reset_options"] for seed in (1, 1, 2)]
     found = []
@@ -80,7 +80,7 @@ def test_the_best_return_is_the_maximum_over_all_two_step_plans() -> None:
     assert env.best_return == pytest.approx(max(worths))
 
 
-def test_rewards_and_successors_are_drawn_as_the_mdp_says() -> None:
+def test_rewards_and_next_states_are_drawn_from_the_distributions_of_the_mdp() -> None:
     env = RandomMDP(num_states=3, num_actions=2, episode_len=1)
     rewards, states = [], []
     for seed in range(3000):

@@ -51,13 +51,13 @@ def rewards_of(env: gymnasium.Env[Any, Any], policy: Policy, episodes: int = 1) 
         (ForcedMoves(), lambda seen: int(not seen[ACTION_MASK][0]), lambda _: 1, (45.0, 40.0)),
     ],
 )
-def test_the_best_and_the_mistaken_policy_get_the_documented_returns(
+def test_the_best_policy_and_the_mistaken_policy_get_the_documented_returns(
     env: gymnasium.Env[Any, Any], best: Policy, mistaken: Policy, pays: tuple[float, float]
 ) -> None:
     assert [*returns(env, best), *returns(env, mistaken)] == [(pays[0], True), (pays[1], True)]
 
 
-def test_studying_pays_only_beyond_a_short_episode_and_with_a_high_discount_factor() -> None:
+def test_studying_pays_off_only_in_long_episodes_with_a_high_discount_factor() -> None:
     def works(studied: int) -> int:
         return 0
 
@@ -75,7 +75,7 @@ def test_studying_pays_only_beyond_a_short_episode_and_with_a_high_discount_fact
         assert (other > found) == is_better
 
 
-def test_the_jackpot_is_worth_less_than_the_sure_reward_and_looks_better_without_importance_weights() -> None:
+def test_a_jackpot_worth_less_than_the_sure_reward_looks_better_without_importance_weights() -> None:
     sure = [found for found, _ in returns(RareJackpot(), lambda _: 0, 3)]
     rewards, value = rewards_of(RareJackpot(), lambda _: 1, 200), 0.5
     assert sure == pytest.approx([17.0] * 3)
@@ -87,7 +87,7 @@ def test_the_jackpot_is_worth_less_than_the_sure_reward_and_looks_better_without
     assert rewards.mean() < 0.17 < value
 
 
-def test_a_forbidden_move_is_refused(wording) -> None:
+def test_a_forbidden_move_is_rejected(wording) -> None:
     env = ForcedMoves()
     seen, _ = env.reset(seed=0)
     assert seen[ACTION_MASK].tolist() == [0, 1]
@@ -95,7 +95,7 @@ def test_a_forbidden_move_is_refused(wording) -> None:
         env.step(0)
 
 
-def test_the_cadence_restarts_with_each_episode_of_1_to_20_steps() -> None:
+def test_the_cadence_restarts_with_each_episode_and_episodes_last_1_to_20_steps() -> None:
     env, lengths = Cadence(), []
     for seed in range(300):
         env.reset(seed=seed)
@@ -111,14 +111,14 @@ def test_the_cadence_restarts_with_each_episode_of_1_to_20_steps() -> None:
     assert (min(lengths), max(lengths)) == (1, 20)
 
 
-def test_a_clock_that_is_not_reset_between_episodes_is_right_half_of_the_time() -> None:
+def test_in_cadence_a_clock_not_reset_between_episodes_is_right_half_of_the_time() -> None:
     clock = cycle([1, 0])
     found = [total for total, _ in returns(Cadence(), lambda _: next(clock), 400)]
     assert set(np.round(found, 9)) == {0.0, 1.0}
     assert np.mean(found) == pytest.approx(0.5, abs=0.1)
 
 
-def test_distant_signs_are_solved_by_comparing_the_observation_with_1000() -> None:
+def test_distant_signs_is_solved_by_comparing_the_observation_with_1000() -> None:
     assert [*returns(DistantSigns(), lambda seen: int(seen[0] > 1000), 3)] == [(10.0, False)] * 3
     assert next(returns(DistantSigns(prize=0.02), lambda seen: int(seen[0] > 1000)))[0] == pytest.approx(0.2)
     assert next(returns(DistantSigns(), lambda seen: int(seen[0] < 1000)))[0] == 0.0

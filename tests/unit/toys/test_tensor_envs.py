@@ -23,7 +23,9 @@ def started(env: TensorVectorEnv) -> Tensor:
     ("make", "env_id", "rounding"),
     [(tensor_cartpole, "CartPole-v1", 2e-15), (tensor_pendulum, "Pendulum-v1", 2e-14)],
 )
-def test_each_slot_moves_as_gymnasiums_env_does(make: Callable[..., TensorToy], env_id: str, rounding: float) -> None:
+def test_each_slot_of_a_tensor_env_moves_like_the_env_of_gymnasium(
+    make: Callable[..., TensorToy], env_id: str, rounding: float
+) -> None:
     env = make(SLOTS, CPU, dtype=torch.float64)
     started(env)
     single = [gymnasium.make(env_id) for _ in range(SLOTS)]
@@ -51,7 +53,7 @@ def test_each_slot_moves_as_gymnasiums_env_does(make: Callable[..., TensorToy], 
     assert over.all()
 
 
-def test_the_step_that_ends_an_episode_returns_the_first_observation_of_the_next_one() -> None:
+def test_the_step_that_ends_an_episode_returns_the_first_observation_of_the_next_episode() -> None:
     env = tensor_cartpole(2, CPU, max_episode_steps=3)
     started(env)
     for _ in range(2):
@@ -63,7 +65,7 @@ def test_the_step_that_ends_an_episode_returns_the_first_observation_of_the_next
     assert (step.finals.observations[:, 1].abs() > 0.3).all()
 
 
-def test_slots_with_equal_seeds_start_equal_episodes_now_and_later() -> None:
+def test_slots_with_equal_seeds_start_equal_episodes_after_a_reset_and_afterwards() -> None:
     env = tensor_pendulum(3, CPU, max_episode_steps=1)
     first = env.reset(seeds=torch.tensor([7, 8, 7]))
     assert torch.equal(first[0], first[2])
@@ -73,7 +75,7 @@ def test_slots_with_equal_seeds_start_equal_episodes_now_and_later() -> None:
     assert not torch.equal(second[0], first[0])
 
 
-def test_a_reset_by_mask_does_not_change_other_slots() -> None:
+def test_a_reset_by_mask_does_not_change_slots_outside_the_mask() -> None:
     env = tensor_cartpole(2, CPU)
     before = started(env)
     after = env.reset(mask=torch.tensor([False, True]))
@@ -92,7 +94,7 @@ def test_initial_states_are_uniform_within_their_bounds() -> None:
     assert (first.T.corrcoef() - torch.eye(4)).abs().max() < 0.07
 
 
-def test_an_env_continues_from_its_saved_state() -> None:
+def test_a_tensor_env_with_a_loaded_state_continues_identically() -> None:
     env = tensor_cartpole(3, CPU, max_episode_steps=4)
     started(env)
     for _ in range(3):

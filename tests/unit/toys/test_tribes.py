@@ -53,7 +53,7 @@ def actions(world: Tribes, generator: np.random.Generator | None, strikes: bool 
 
 @given(st.integers(0, 2**31))
 @settings(max_examples=10)
-def test_a_world_depends_only_on_its_seed_and_actions_and_not_on_other_worlds_in_the_batch(seed: int) -> None:
+def test_a_world_of_a_batch_depends_only_on_its_own_seed_and_actions(seed: int) -> None:
     alone, second = Tribes(1, 6, 16), Tribes(2, 6, 16)
     one, two = alone.reset([0], [seed]), second.reset([0, 1], [seed + 1, seed])
     generator = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def test_a_reset_restores_the_map_and_all_its_food() -> None:
         again, first = world.step(actions(world, None)), fresh.step(actions(fresh, None))
 
 
-def test_agents_without_food_and_water_die_when_health_has_run_out() -> None:
+def test_agents_without_food_and_water_die_when_their_health_runs_out() -> None:
     world = Tribes(1, **SMALL)
     shown = world.reset([0], [0])
     window = both(shown, "window")[:, 0]
@@ -95,7 +95,7 @@ def test_agents_without_food_and_water_die_when_health_has_run_out() -> None:
     assert (lives[lacks_all] == MOST // NEED + MOST // (2 * WANT) - 1).all()
 
 
-def test_rewards_are_the_food_and_water_gained_measured_in_meals() -> None:
+def test_rewards_are_the_amounts_of_food_and_water_gained_in_units_of_meals() -> None:
     world, generator = Tribes(2, **SMALL), np.random.default_rng(1)
     shown = world.reset([0, 1], [0, 1])
     gains = 0
@@ -111,7 +111,7 @@ def test_rewards_are_the_food_and_water_gained_measured_in_meals() -> None:
     assert gains > 100
 
 
-def test_strikes_wound_enemies_within_reach_and_no_others() -> None:
+def test_strikes_wound_only_enemies_within_reach() -> None:
     world, generator = Tribes(1, num_agents=60, size=24), np.random.default_rng(2)
     shown = world.reset([0], [5])
     total = 0
@@ -147,7 +147,7 @@ def test_an_agent_that_kills_another_gains_its_food_and_water() -> None:
     assert looted > 0.0
 
 
-def test_another_agent_is_born_in_the_slot_of_a_dead_one() -> None:
+def test_a_new_agent_is_born_in_the_slot_of_a_dead_agent_after_a_fixed_number_of_steps() -> None:
     world, generator = Tribes(1, **SMALL), np.random.default_rng(4)
     shown = world.reset([0], [0])
     died = np.full((2, 24), -1)
@@ -164,7 +164,7 @@ def test_another_agent_is_born_in_the_slot_of_a_dead_one() -> None:
     assert births > 10
 
 
-def test_agents_enter_neither_water_nor_stone() -> None:
+def test_agents_never_enter_water_or_stone() -> None:
     world, generator = Tribes(2, **SMALL), np.random.default_rng(5)
     shown = world.reset([0, 1], [8, 9])
     for _ in range(40):
@@ -173,7 +173,7 @@ def test_agents_enter_neither_water_nor_stone() -> None:
         shown = world.step(actions(world, generator))
 
 
-def test_eaten_food_grows_again_after_its_time() -> None:
+def test_eaten_food_grows_back_after_a_fixed_number_of_steps() -> None:
     world = Tribes(1, num_agents=40, size=16, max_steps=1000)
     shown = world.reset([0], [1])
     has_food = [both(shown, "window")[:, 0, :, 0, *HERE] > 0]
@@ -190,7 +190,7 @@ def test_eaten_food_grows_again_after_its_time() -> None:
     assert not seen[REGROWTH_STEPS + 2].any()  # it is eaten in the step in which it has grown
 
 
-def test_an_agent_is_shown_its_nearest_living_agents_by_distance() -> None:
+def test_an_agent_is_shown_the_living_agents_nearest_to_it_sorted_by_distance() -> None:
     world, generator = Tribes(1, num_agents=40, size=20), np.random.default_rng(6)
     shown = world.reset([0], [2])
     for _ in range(30):
@@ -205,7 +205,7 @@ def test_an_agent_is_shown_its_nearest_living_agents_by_distance() -> None:
         assert not entities[mask == 0].any()
 
 
-def test_the_end_of_the_world_truncates_all_living_agents() -> None:
+def test_the_end_of_an_episode_truncates_all_living_agents() -> None:
     world = Tribes(1, **SMALL, max_steps=10)
     world.reset([0], [0])
     for _ in range(9):
@@ -216,7 +216,7 @@ def test_the_end_of_the_world_truncates_all_living_agents() -> None:
     assert not of_both(last, "acts").any()
 
 
-def test_a_map_has_the_planned_shares_of_water_and_stone_and_shores_are_next_to_water() -> None:
+def test_a_map_has_the_intended_shares_of_water_and_stone_and_shores_are_next_to_water() -> None:
     tiles = random_terrain(np.random.default_rng(0), 64)
     assert (tiles == WATER).mean() == pytest.approx(0.12, abs=0.01)
     assert (tiles == STONE).mean() == pytest.approx(0.1, abs=0.01)

@@ -36,7 +36,7 @@ def of_item(item: str, *, pays_chance: bool = False) -> TwentyQuestions:
     return env
 
 
-def test_a_right_guess_pays_one_and_each_question_costs(wording) -> None:
+def test_a_right_guess_pays_1_and_each_question_has_a_cost(wording) -> None:
     env = of_item("owl")
     said = [*question("alive"), *question("furry"), IT, IS, VOCABULARY.index("owl"), END]
     steps = [env.step(token) for token in said]
@@ -48,7 +48,7 @@ def test_a_right_guess_pays_one_and_each_question_costs(wording) -> None:
     assert env.render() == wording()
 
 
-def test_with_pays_chance_a_guess_pays_its_probability_given_the_answers_even_if_it_is_wrong() -> None:
+def test_with_pays_chance_even_a_wrong_guess_pays_its_probability_given_the_answers() -> None:
     asked = [*question("alive"), *question("big")]  # alive and small: dog, cat, owl, eagle, trout
 
     def paid(item: str, guess: str) -> float:
@@ -60,7 +60,7 @@ def test_with_pays_chance_a_guess_pays_its_probability_given_the_answers_even_if
     assert paid("cow", "cow") == 1 / 3
 
 
-def test_the_grammar_allows_only_a_guess_after_the_last_question(wording) -> None:
+def test_after_the_last_question_the_grammar_allows_only_a_guess(wording) -> None:
     env = TwentyQuestions(max_questions=1)
     observation, _ = env.reset(seed=0)
     assert observation["token"] == START
@@ -77,14 +77,14 @@ def test_no_two_items_share_all_attributes() -> None:
     assert len(answers) == len(ITEMS) == 16
 
 
-def test_the_best_return_takes_four_questions_or_an_immediate_guess_if_questions_are_expensive() -> None:
+def test_the_best_return_requires_four_questions_or_an_immediate_guess_if_questions_are_expensive() -> None:
     assert best_return() == pytest.approx(1 - 4 * 0.05)
     assert best_return(max_questions=4, question_cost=0.0) == pytest.approx(1.0)
     assert best_return(max_questions=3, question_cost=0.0) == pytest.approx(8 / 16)
     assert best_return(max_questions=0) == best_return(question_cost=1.0) == 1 / 16
 
 
-def test_a_scripted_questioner_never_repeats_a_question_and_guesses_an_item_that_fits() -> None:
+def test_a_scripted_questioner_never_repeats_a_question_and_guesses_an_item_that_fits_the_answers() -> None:
     env, questioner = TwentyQuestions(), RandomQuestioner(seed=0)
     for seed in range(20):
         observation, _ = env.reset(seed=seed)

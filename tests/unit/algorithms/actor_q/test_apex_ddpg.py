@@ -20,7 +20,7 @@ SMALL = {
 NEAR = rounding_error(3 + 8 + 4 + 8)  # inputs of the layers of the actor and of the critic
 
 
-def test_workers_record_critic_values_of_the_taken_and_the_actors_actions():
+def test_workers_record_critic_values_of_the_action_taken_and_of_the_actors_action():
     with Training(PENDULUM, ApexDDPG(**SMALL), seed=1) as training:
         training.start()
         policy = training.running.trainee.learner.policy
@@ -51,7 +51,7 @@ def test_workers_record_critic_values_of_the_taken_and_the_actors_actions():
         assert not {"values", "taken_values"} & prioritized.keys()
 
 
-def test_in_one_process_it_learns_at_the_set_rate_and_resumes_bit_for_bit(tmp_path):
+def test_in_one_process_apex_ddpg_learns_at_the_configured_rate_and_resumes_bit_for_bit(tmp_path):
     with Training(PENDULUM, ApexDDPG(**SMALL, asynchrony={"weights_age": 1}), seed=4) as training:
         training.step()
         training.save(tmp_path / "checkpoint")

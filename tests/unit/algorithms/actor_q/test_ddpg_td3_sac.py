@@ -107,7 +107,7 @@ def test_the_critic_loss_of_ddpg_and_td3_matches_a_calculation_by_hand(algorithm
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
-def test_targets_are_the_minimum_over_the_drawn_critics(algorithm):
+def test_targets_use_the_minimum_value_of_the_drawn_critics(algorithm):
     learning = actor_q_training(algorithm, num_critics=5, num_target_critics=2)
     learner, batch = batch_with_an_invalid_row(learning)
     (drawn,) = np.unique(batch["drawn_critics"].reshape(-1, 5), axis=0)  # the same ones in all rows
@@ -128,7 +128,7 @@ def test_targets_are_the_minimum_over_the_drawn_critics(algorithm):
     np.testing.assert_allclose(loss.priorities, np.abs(errors).mean(0), rtol=NEAR, atol=NEAR)
 
 
-def test_discrete_targets_take_the_minimum_over_drawn_critics_per_action():
+def test_discrete_targets_use_the_minimum_over_the_drawn_critics_per_action():
     learning = actor_q_training(SAC, "CartPole-v1", num_critics=5, num_target_critics=2)
     learner, batch = batch_with_an_invalid_row(learning)
     drawn = batch["drawn_critics"][0, 0] == 1
@@ -141,7 +141,7 @@ def test_discrete_targets_take_the_minimum_over_drawn_critics_per_action():
     np.testing.assert_allclose(found, expected, rtol=NEAR, atol=NEAR)
 
 
-def test_every_pair_of_critics_is_drawn_and_all_are_used_by_default():
+def test_every_pair_of_critics_gets_drawn_and_by_default_all_critics_are_used():
     learner, _ = batch_with_an_invalid_row(actor_q_training(TD3, num_critics=4, num_target_critics=2))
     generator = np.random.default_rng(0)
     drawn = {tuple(learner.policy.draws(generator, 1, 1)["drawn_critics"].ravel()) for _ in range(100)}
@@ -149,7 +149,7 @@ def test_every_pair_of_critics_is_drawn_and_all_are_used_by_default():
     assert "drawn_critics" not in batch_with_an_invalid_row(actor_q_training(TD3, num_critics=4))[1]
 
 
-def test_more_target_critics_than_critics_are_refused(wording):
+def test_a_num_target_critics_above_num_critics_is_refused(wording):
     with wording.raised(SpecError, "num_target_critics", "num_critics"):
         actor_q_training(SAC, num_target_critics=3)
 
@@ -158,7 +158,7 @@ def test_more_target_critics_than_critics_are_refused(wording):
 @pytest.mark.parametrize(
     ("objective", "reduced"), [("first", lambda values: values[0]), ("minimum", np.min), ("mean", np.mean)]
 )
-def test_the_actor_maximizes_the_value_chosen_by_actor_objective(algorithm, objective, reduced):
+def test_the_actor_maximizes_the_value_named_by_actor_objective(algorithm, objective, reduced):
     learning = actor_q_training(algorithm, num_critics=3, actor_objective=objective)
     learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, _ = networks(learner, seed=2)
@@ -172,7 +172,7 @@ def test_the_actor_maximizes_the_value_chosen_by_actor_objective(algorithm, obje
     assert loss.total.item() == pytest.approx(mean_of_valid(cost - values, batch), rel=NEAR)
 
 
-def test_20_updates_of_the_critics_per_env_step_make_one_update_of_actor_and_temperature():
+def test_actor_and_temperature_are_updated_once_per_20_critic_updates_if_policy_delay_is_20():
     shared = {"learning_starts": 10, "minibatch_size": 4, "min_env_steps_per_iteration": 16}
     with actor_q_training(SAC, training_intensity=20.0, policy_delay=20, **shared) as learning:
         result = learning.step()
@@ -278,7 +278,7 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target_and_falls_w
     assert (table.named(learner.flat())["log_alpha"].item() > before) == rises
 
 
-def test_the_temperature_loss_uses_the_entropy_of_the_actor_loss():
+def test_the_temperature_loss_uses_the_entropy_from_the_actor_loss():
     learner, batch = batch_with_an_invalid_row(actor_q_training(SAC, target_entropy=0.5, initial_alpha=0.2))
     learner.step(SampleBatch(batch), scheduled=SCHEDULED)
     statistics = learner.take_statistics()
@@ -286,7 +286,7 @@ def test_the_temperature_loss_uses_the_entropy_of_the_actor_loss():
     assert statistics["alpha/loss"] == pytest.approx(expected, rel=NEAR)
 
 
-def test_a_fixed_temperature_does_not_change():
+def test_a_fixed_temperature_is_not_changed_by_updates():
     learner, batch = batch_with_an_invalid_row(actor_q_training(SAC, learn_alpha=False, initial_alpha=0.2))
     for _ in range(3):
         learner.step(SampleBatch(batch), scheduled=SCHEDULED)
@@ -294,7 +294,7 @@ def test_a_fixed_temperature_does_not_change():
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
-def test_after_a_termination_the_next_observation_is_ignored(algorithm):
+def test_targets_ignore_the_next_observation_after_a_termination(algorithm):
     learning = actor_q_training(algorithm)
     learner, batch = batch_with_an_invalid_row(learning)
     outputs, *_ = networks(learner, seed=3)
@@ -408,7 +408,7 @@ def test_ddpg_and_td3_refuse_discrete_actions(algorithm, wording):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_ppo_ratios_are_one_with_state_dependent_noise_before_any_learning(normalize):
+def test_before_any_learning_ppo_ratios_with_state_dependent_noise_are_one(normalize):
     shared = {
         "num_envs_per_worker": 4,
         "train_batch_size": 256,

@@ -34,7 +34,7 @@ def policy_for(observation_space=NESTED, action_space=ASYMMETRIC, uniform_steps=
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "silu"])
-def test_the_numpy_actor_equals_the_torch_actor(activation):
+def test_the_numpy_actor_computes_the_same_outputs_as_the_torch_actor(activation):
     policy = policy_for(activation=activation)
     observations = samples(NESTED, 50)
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
@@ -43,7 +43,7 @@ def test_the_numpy_actor_equals_the_torch_actor(activation):
     np.testing.assert_allclose(loaded(policy).actions(observations, None), expected, atol=NEAR)
 
 
-def test_actors_of_images_act_in_torch_and_equal_their_module():
+def test_image_actors_act_in_torch_and_match_the_outputs_of_their_module():
     policy = policy_for(IMAGES, hiddens=(8,))
     observations = samples(IMAGES, 4)
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
@@ -128,7 +128,7 @@ def test_correlated_noise_has_its_stationary_variance_and_correlation():
     assert np.mean(x[1:] * x[:-1]) / x.var() == pytest.approx(0.85, abs=0.01)
 
 
-def test_correlated_noise_begins_at_zero_in_the_columns_whose_episodes_begin():
+def test_correlated_noise_restarts_at_zero_in_columns_where_an_episode_begins():
     policy = policy_for(noise="ornstein_uhlenbeck")
     noise = policy.behavior().noise_source.noise(np.random.default_rng(1), 5, 2)
     starts = np.zeros((5, 2), bool)
@@ -153,7 +153,7 @@ def test_orthogonally_initialized_networks_start_with_outputs_near_zero():
     assert np.abs(loaded(policy).outputs(samples(NESTED, 20))).max() < 0.1
 
 
-def test_actions_have_normal_noise_with_a_generator_and_none_without_one():
+def test_actions_drawn_with_a_generator_have_normal_noise_and_others_have_none():
     policy = policy_for(noise="ornstein_uhlenbeck")
     behavior, observations = loaded(policy, exploration_noise=0.1), samples(NESTED, 3)
     drawn = behavior.actions(observations, np.random.default_rng(4))

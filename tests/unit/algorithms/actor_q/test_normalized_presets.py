@@ -102,7 +102,7 @@ def projected_by_hand(probabilities: Doubles, returns: Doubles, support: Doubles
     return found
 
 
-def test_xqc_critics_learn_the_lower_target_distribution_of_a_joint_pass() -> None:
+def test_xqc_critics_learn_the_target_distribution_with_the_lower_mean_from_a_joint_pass() -> None:
     algorithm = XQC(model={"hiddens": [4], "critic_hiddens": [4]}, num_bins=5, support=(-2.0, 2.0))
     outputs, policy = outputs_of(algorithm)
     batch, support = minibatch(), np.linspace(-2, 2, 5)
@@ -137,7 +137,7 @@ def test_xqc_critics_learn_the_lower_target_distribution_of_a_joint_pass() -> No
     torch.testing.assert_close(loss.assign["critics.1.trunk.0.input_norm.mean"], expected)
 
 
-def test_xqc_actor_maximizes_the_lower_mean_with_the_critics_running_statistics() -> None:
+def test_the_xqc_actor_maximizes_the_lower_critic_mean_under_the_critics_running_statistics() -> None:
     algorithm = XQC(**SMALL)
     outputs, policy = outputs_of(algorithm)
     batch = minibatch()
@@ -152,7 +152,7 @@ def test_xqc_actor_maximizes_the_lower_mean_with_the_critics_running_statistics(
     assert {name.partition(".")[0] for name in loss.assign} == {"actor"}
 
 
-def test_the_actor_of_flashsac_normalizes_recorded_and_next_observations_together_by_hand() -> None:
+def test_flashsacs_actor_loss_normalizes_recorded_and_next_observations_together() -> None:
     algorithm = FlashSAC(**{**SMALL, "model": {"hiddens": [4], "critic_hiddens": [4], "residual": False}})
     outputs, _ = outputs_of(algorithm)
     batch, views = minibatch(), outputs.networks.views
@@ -190,7 +190,7 @@ def test_flashsac_refuses_incompatible_model_settings(settings: Any, wording: Wo
     assert str(raised.value) == wording()
 
 
-def test_targets_use_the_distribution_with_the_lower_mean_among_drawn_critics() -> None:
+def test_targets_use_the_distribution_with_the_lowest_mean_among_the_drawn_critics() -> None:
     algorithm = XQC(num_critics=3, num_target_critics=2, **SMALL)
     networks = outputs_of(algorithm)[0].networks
     logits = torch.tensor([[5.0, 0, 0], [0.0, 5, 0], [0.0, 0, 5]]).view(3, 1, 1, 3).expand(3, 2, 1, 3)
@@ -202,7 +202,7 @@ def test_targets_use_the_distribution_with_the_lower_mean_among_drawn_critics() 
 
 
 @pytest.mark.parametrize(("algorithm", "kind"), [(XQC, "dense"), (FlashSAC, "dense_and_norms")])
-def test_weights_keep_norm_1_and_target_networks_are_moving_averages(algorithm: type[SAC], kind: str) -> None:
+def test_weights_keep_a_norm_of_1_and_target_networks_are_moving_averages(algorithm: type[SAC], kind: str) -> None:
     with Training("Pendulum-v1", algorithm(**SMALL), seed=1) as training:
         learner = training.running.trainee.learner
         for _ in range(2):
@@ -245,7 +245,7 @@ def fragment(rewards: list[list[float]], ends: list[list[bool]]) -> SampleBatch:
     )
 
 
-def test_rewards_are_scaled_by_the_deviation_of_running_returns_reset_per_episode() -> None:
+def test_rewards_are_scaled_by_the_deviation_of_running_returns_that_reset_with_each_episode() -> None:
     measure = MeasureReturns(0.5, (-math.inf, math.inf))
     first = fragment([[1.0, 2.0], [3.0, -4.0]], [[False, False], [False, True]])
     assert measure((3, first)) is first
@@ -265,7 +265,9 @@ def test_rewards_are_scaled_by_the_deviation_of_running_returns_reset_per_episod
 @pytest.mark.parametrize(
     ("bounds", "scale"), [((-2.0, 2.0), 50), ((-100.0, 4.0), 25), ((0.0, 4.0), 25), ((-1.0, 0.0), 10)]
 )
-def test_the_reward_scale_keeps_all_past_returns_within_the_support(bounds: tuple[float, float], scale: float) -> None:
+def test_rewards_are_scaled_so_that_all_past_returns_stay_within_the_support(
+    bounds: tuple[float, float], scale: float
+) -> None:
     measure = MeasureReturns(0.0, bounds)
     measure((None, fragment([[-10.0, 100.0, *[0.0] * 1000]], [[False] * 1002])))
     assert measure.scale == pytest.approx(scale)
@@ -294,12 +296,12 @@ def test_minibatches_have_scaled_rewards_but_the_replay_buffer_stores_raw_ones()
         ("gymnasium.envs.classic_control:PendulumEnv", 0.995),
     ],
 )
-def test_gamma_follows_the_time_limit(env: Any, gamma: float) -> None:
+def test_the_default_gamma_follows_the_time_limit_of_the_env(env: Any, gamma: float) -> None:
     assert Training(env, XQC()).description.algorithm.config.gamma == gamma
     assert Training(env, XQC(gamma=0.5)).description.algorithm.config.gamma == 0.5
 
 
-def test_gamma_of_several_policies_follows_the_time_limit_of_their_world() -> None:
+def test_the_default_gamma_of_several_policies_follows_the_time_limit_of_their_world() -> None:
     world = EnvConfig.parse({"world": "rlrun.toys:Tribes", "max_episode_steps": 100})
     policies = Policies({"a": XQC(), "b": SAC()}, WorldSamplingSettings()).in_env(world)
     assert [policies.algorithms[name].config.gamma for name in "ab"] == [0.95, 0.99]
@@ -340,7 +342,7 @@ def test_repeated_noise_continues_after_a_restore() -> None:
         np.testing.assert_array_equal(act(resumed, t), act(behavior, t))
 
 
-def test_settings_that_need_continuous_actions_refuse_discrete_ones(wording: Wording) -> None:
+def test_settings_that_need_continuous_actions_are_refused_with_discrete_actions(wording: Wording) -> None:
     choices = Spaces(SPACES.observation, Discrete(2))
     for settings, named in (
         ({"num_bins": 5}, "num_bins"),

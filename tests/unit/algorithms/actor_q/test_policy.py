@@ -102,7 +102,7 @@ def test_a_custom_actor_critic_with_a_value_network_learns_and_resumes_exactly(t
             np.testing.assert_array_equal(array, expected[name])
 
 
-def test_values_are_the_minimum_over_all_three_critics() -> None:
+def test_a_custom_policy_can_use_the_minimum_over_all_three_critics() -> None:
     policy = Cautious(model={"hiddens": []}).policy(SPACES, 0)
     generator = torch.Generator().manual_seed(0)
     views = policy.parameters.views(torch.randn(policy.parameters.size, generator=generator))
@@ -116,7 +116,7 @@ def test_values_are_the_minimum_over_all_three_critics() -> None:
     assert set(values.argmin(0).unique().tolist()) == {0, 1, 2}
 
 
-def test_extra_networks_do_not_change_the_initial_actor_and_critics() -> None:
+def test_extra_networks_do_not_change_the_initial_parameters_of_actor_and_critics() -> None:
     for algorithm, family in ((SAC, SoftPolicy), (DDPG, DeterministicPolicy)):
         config = algorithm.Config.parse({"model": {"hiddens": [4]}})
         plain, more = family(SPACES, config, 3), family(SPACES, config, 3, extra={"value": critic_spec})
@@ -136,7 +136,7 @@ def test_extra_networks_do_not_change_the_initial_actor_and_critics() -> None:
     ],
     ids=["none", "critics", "all"],
 )
-def test_layer_normalization_applies_to_critics_only_or_to_all_networks(
+def test_layer_normalization_can_apply_to_the_critics_alone_or_to_all_networks(
     algorithm: Any, family: Any, model: dict[str, Any], normalized: set[str]
 ) -> None:
     config = algorithm.Config.parse({"model": {"hiddens": [4], **model}})
@@ -144,7 +144,7 @@ def test_layer_normalization_applies_to_critics_only_or_to_all_networks(
     assert {slot.name.partition(".")[0] for slot in policy.parameters.slots if ".norm." in slot.name} == normalized
 
 
-def test_num_critics_shapes_parameters_but_num_target_critics_does_not() -> None:
+def test_num_critics_determines_parameter_shapes_but_num_target_critics_does_not() -> None:
     for algorithm in (SAC, DDPG):
         assert algorithm.Config.shapes_parameters("num_critics")
         assert not algorithm.Config.shapes_parameters("num_target_critics")

@@ -70,7 +70,7 @@ def quantile_losses(quantiles: NDArray[Any], targets: NDArray[Any]) -> float:
     return total
 
 
-def test_targets_leave_out_the_largest_quantiles_of_all_critics_together() -> None:
+def test_targets_leave_out_the_largest_of_all_critics_pooled_quantiles() -> None:
     quantiles = torch.tensor([[7.0, 9.0, 8.0], [1.0, 3.0, 2.0]]).view(2, 1, 1, 3)
     # Truncating each critic alone would leave out 9 and 3.
     assert truncated_mixture(quantiles, 1).flatten().tolist() == [1, 2, 3, 7]
@@ -96,7 +96,7 @@ def test_the_loss_of_quantile_critics_matches_a_calculation_by_hand() -> None:
     np.testing.assert_allclose(loss.priorities[1:], distance[1:], rtol=1e-5)
 
 
-def test_with_quantile_critics_the_actor_maximizes_the_mean_of_all_quantiles() -> None:
+def test_an_actor_with_quantile_critics_maximizes_the_mean_of_all_quantiles() -> None:
     algorithm = TQC(model={"hiddens": []}, num_critics=3, num_quantiles=4)
     outputs, batch = outputs_of(algorithm), minibatch()
     actions, log_probs = outputs.sample(batch["obs"], batch["noise"])
@@ -116,7 +116,7 @@ def test_invalid_quantile_settings_are_refused(wording) -> None:
         TQC().policy(Spaces(SPACES.observation, Discrete(2)), 0)
 
 
-def test_redq_continues_exactly_after_a_restore_including_its_drawn_critics(tmp_path: Path) -> None:
+def test_redq_continues_exactly_after_a_restore_and_draws_the_same_critics(tmp_path: Path) -> None:
     settings = {**SMALL, "num_critics": 4, "training_intensity": 2.0, "policy_delay": 2}
     with Training("Pendulum-v1", REDQ(**settings), seed=1) as training:
         training.step()
@@ -128,7 +128,7 @@ def test_redq_continues_exactly_after_a_restore_including_its_drawn_critics(tmp_
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
 
 
-def test_dropped_units_have_no_effect_and_target_critics_have_their_own_mask() -> None:
+def test_dropped_units_have_no_effect_and_target_critics_use_a_separate_mask() -> None:
     algorithm = DroQ(model={"hiddens": [4, 6]})
     outputs, batch = outputs_of(algorithm), minibatch()
     plain = outputs.values_of(batch)
@@ -172,7 +172,7 @@ def with_units(outputs: SquashedNetworks, kept: Tensor) -> SquashedNetworks:
     return replace(outputs, networks=replace(outputs.networks, kept=kept))
 
 
-def test_dropout_uses_the_set_rate_only_in_losses_with_separate_target_masks() -> None:
+def test_dropout_applies_at_the_configured_rate_only_in_losses_and_with_separate_target_masks() -> None:
     policy = DroQ(model={"hiddens": [100]}, critic_dropout=0.25).policy(SPACES, 0)
     kept = policy.draws(np.random.default_rng(0), 50, 1)["kept_units"]
     assert kept.shape == (50, 1, 2 * 2 * 100)
@@ -185,7 +185,7 @@ def test_dropout_uses_the_set_rate_only_in_losses_with_separate_target_masks() -
     assert "kept_units" not in SAC(model={"hiddens": [4]}).policy(SPACES, 0).draws(np.random.default_rng(0), 5, 1)
 
 
-def test_both_halves_of_a_joint_pass_use_independent_dropout_masks() -> None:
+def test_the_two_halves_of_a_joint_pass_use_independent_dropout_masks() -> None:
     policy = DroQ(model={"hiddens": [4]}, critic_dropout=0.5, joint_targets=True).policy(SPACES, 0)
     batch = minibatch()
     drawn = policy.draws(np.random.default_rng(0), ROWS, 1)["kept_units"]
@@ -209,7 +209,7 @@ def test_both_halves_of_a_joint_pass_use_independent_dropout_masks() -> None:
         TQC(**{**SMALL, "model": {"hiddens": [4], "batch_norm": True}}),
     ],
 )
-def test_joint_passes_train_together_with_dropout_and_quantiles(algorithm: SAC) -> None:
+def test_joint_passes_can_be_combined_with_dropout_and_quantiles(algorithm: SAC) -> None:
     with Training("Pendulum-v1", algorithm, seed=1) as training:
         assert math.isfinite(training.step()["learner/critics/loss"])
 
@@ -226,7 +226,7 @@ def renormalized_outputs(algorithm: CrossQ, seed: int = 0) -> tuple[SquashedNetw
     return policy.outputs(views, SampleBatch()), policy, flat
 
 
-def test_values_and_targets_of_crossq_share_the_statistics_of_one_pass() -> None:
+def test_crossq_values_and_targets_share_the_batch_statistics_of_a_single_pass() -> None:
     algorithm = CrossQ(model={"hiddens": [], "critic_hiddens": []})
     _, policy, flat = renormalized_outputs(algorithm)
     outputs: SquashedNetworks = policy.outputs(policy.parameters.views(flat.requires_grad_()), SampleBatch())
@@ -274,7 +274,7 @@ def test_crossqs_actor_loss_uses_the_critics_running_statistics() -> None:
 
 
 @pytest.mark.parametrize("algorithm", [CrossQ, SimBa, XQC, FlashSAC])
-def test_acting_uses_running_statistics_and_does_not_depend_on_the_batch(algorithm: type[SAC]) -> None:
+def test_actions_use_running_statistics_and_do_not_depend_on_the_batch(algorithm: type[SAC]) -> None:
     outputs, policy, flat = renormalized_outputs(algorithm(model={"hiddens": [4, 4], "critic_hiddens": [4]}))
     behavior = policy.behavior()
     start, size = policy.acting_range
@@ -354,7 +354,7 @@ def test_simba_and_crossq_use_their_own_optimizers_and_target_entropy() -> None:
     assert {each.optimizer for each in renormalized.objectives(renormalized.policy(SPACES, 0))} == {Adam(beta_1=0.5)}
 
 
-def test_networks_and_optimizers_reset_at_intervals_but_the_replay_is_kept(tmp_path: Path) -> None:
+def test_networks_and_optimizers_are_reset_at_intervals_but_the_replay_buffer_is_kept(tmp_path: Path) -> None:
     settings = {
         **SMALL,
         "training_intensity": 1.0,
@@ -385,7 +385,7 @@ def test_networks_and_optimizers_reset_at_intervals_but_the_replay_is_kept(tmp_p
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
 
 
-def test_quantile_critics_learn_with_a_core() -> None:
+def test_quantile_critics_learn_with_a_recurrent_core() -> None:
     settings = {**SMALL, "model": {"hiddens": [4], "core": "gru", "core_width": 4}, "num_quantiles": 3}
     with Training("Pendulum-v1", TQC(**settings, replay={"burn_in": 1, "length": 2, "stride": 1}), seed=1) as training:
         training.step()

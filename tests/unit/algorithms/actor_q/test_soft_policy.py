@@ -75,7 +75,7 @@ def test_log_densities_stay_exact_in_float32_where_the_action_rounds_to_one():
     torch.testing.assert_close(densities, torch.full((2,), expected))
 
 
-def test_log_densities_of_several_actions_add_up():
+def test_log_densities_of_several_action_dimensions_add_up():
     outputs, noise = torch.randn(5, 6), torch.randn(5, 3)
     parts = [SquashedGaussian(outputs[:, [i, i + 3]]).sample_and_log_prob(noise[:, [i]]) for i in range(3)]
     actions, densities = SquashedGaussian(outputs).sample_and_log_prob(noise)
@@ -126,7 +126,7 @@ def test_actions_are_uniform_for_the_first_uniform_steps(space):
         np.testing.assert_allclose(np.bincount(record["actions"].ravel()) / 10_000, np.full(3, 1 / 3), atol=0.02)
 
 
-def test_averages_over_discrete_actions_equal_an_explicit_sum():
+def test_entropies_and_values_averaged_over_discrete_actions_equal_explicit_sums():
     rng = np.random.default_rng(0)
     logits, outputs = rng.normal(size=(4, 1, 3)), rng.normal(size=(2, 4, 1, 3))
     found = averaged(torch.as_tensor(logits), torch.as_tensor(outputs.min(0)))
@@ -140,12 +140,12 @@ def test_averages_over_discrete_actions_equal_an_explicit_sum():
         assert found.values[row, 0].item() == pytest.approx(value)
 
 
-def test_default_target_entropies():
+def test_default_target_entropies_depend_on_the_action_space():
     assert policy_for().default_target_entropy == -2.0
     assert policy_for(Discrete(4)).default_target_entropy == pytest.approx(0.98 * math.log(4))
 
 
-def test_the_initial_temperature_is_initial_alpha():
+def test_the_temperature_starts_at_initial_alpha():
     assert policy_for().module.log_alpha.exp().item() == pytest.approx(0.5)
 
 

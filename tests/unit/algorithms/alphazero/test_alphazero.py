@@ -43,7 +43,7 @@ def training(**settings: Any) -> Training:
     return Training(WORLD, AlphaZero(AlphaZeroConfig.parse({**SMALL, **settings})), seed=3)
 
 
-def test_the_loss_is_cross_entropy_to_visits_and_squared_error_to_the_result() -> None:
+def test_the_loss_is_cross_entropy_with_the_visits_plus_the_squared_error_to_the_result() -> None:
     logits = torch.tensor([[[0.0, 1.0, -1e9]], [[2.0, 0.0, 0.0]]])
     values = torch.tensor([[0.5], [-1.0]])
     visits = torch.tensor([[[0.25, 0.75, 0.0]], [[0.5, 0.5, 0.0]]])
@@ -79,7 +79,7 @@ POLE = EnvConfig(
 )
 
 
-def test_ranked_returns_compare_games_with_a_recent_percentile_and_resume_exactly(tmp_path: Path) -> None:
+def test_ranked_returns_compare_games_with_a_percentile_of_recent_ones_and_resume_exactly(tmp_path: Path) -> None:
     ranks = {"ranked_returns": {"percentile": 50, "newest": 3}}
     with Training(POLE, AlphaZero(AlphaZeroConfig.parse({**SMALL, **ranks})), seed=3) as first:
         for _ in range(2):
@@ -94,7 +94,7 @@ def test_ranked_returns_compare_games_with_a_recent_percentile_and_resume_exactl
         assert [numbers(again.step()) for _ in range(2)] == expected
 
 
-def test_ranked_returns_are_refused_with_a_gate_or_two_players(wording) -> None:
+def test_ranked_returns_are_refused_for_two_player_games_and_with_a_gate(wording) -> None:
     with pytest.raises(UsageError, match="leave one out"):
         AlphaZeroConfig.parse({**GATE, "ranked_returns": {}})
     with (
@@ -114,7 +114,7 @@ def test_workers_receive_new_weights_only_after_the_gate_accepts_them() -> None:
     assert 0 <= results[-1]["policies/default/gate/points"] <= 1
 
 
-def test_it_can_play_with_and_without_search_and_finds_a_winning_move() -> None:
+def test_alphazero_can_play_with_and_without_search_and_finds_a_winning_move() -> None:
     with rlrun.Training({"world": "rlrun.toys:TicTacToe"}, rlrun.AlphaZero(**SMALL), seed=1) as training:
         training.step()
         searched = training.games.play("minimax", 10)
@@ -129,7 +129,7 @@ def test_it_can_play_with_and_without_search_and_finds_a_winning_move() -> None:
         assert training.act({"observation": board, "action_mask": mask}) == 2  # wins at once
 
 
-def test_setting_a_search_on_a_policy_without_tree_search_is_refused() -> None:
+def test_setting_search_simulations_for_a_policy_without_tree_search_is_refused() -> None:
     with Training(WORLD, PPO(PPO.Config(compile=False)), seed=0) as ppo, pytest.raises(UsageError, match="tree search"):
         ppo.acting.search(10)
 
@@ -141,12 +141,12 @@ def test_a_world_that_is_not_a_game_is_refused(world: str, wording) -> None:
         refused.description.check()
 
 
-def test_an_env_with_one_agent_is_refused(wording) -> None:
+def test_a_single_agent_env_is_refused(wording) -> None:
     with wording.raised(UsageError):
         rlrun.Training("CartPole-v1", rlrun.AlphaZero()).step()
 
 
-def test_other_policies_and_seats_are_refused(wording) -> None:
+def test_a_second_policy_and_seats_are_refused(wording) -> None:
     algorithm = AlphaZero(AlphaZeroConfig.parse(SMALL))
     two = Policies(
         {"a": algorithm, "b": PPO(PPO.Config(compile=False))}, algorithm.config, mapping={"x": "a", "o": "b"}

@@ -38,7 +38,7 @@ def points(mine: Predict, theirs: Predict, simulations: int = 40, exploring_move
     )
 
 
-def test_a_player_that_searches_well_gets_nearly_all_points_on_either_side() -> None:
+def test_a_player_with_a_sound_search_wins_nearly_all_points_on_either_side() -> None:
     sound = RandomPlay(TicTacToeArrays(), 1, games=4)
     found = points(sound, wrong), points(wrong, RandomPlay(TicTacToeArrays(), 1, games=4))
     assert found[0] > 0.85

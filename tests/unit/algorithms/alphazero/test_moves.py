@@ -20,7 +20,7 @@ def test_probabilities_are_visits_to_the_power_of_one_over_the_temperature(
     np.testing.assert_allclose(found[[1, 2, 4]], np.array(expected) / sum(expected), atol=0.015)
 
 
-def test_at_temperature_0_the_most_visited_action_is_taken_whatever_is_drawn() -> None:
+def test_at_temperature_0_the_most_visited_action_is_taken_whatever_number_is_drawn() -> None:
     temperatures = np.where(np.arange(len(VISITS)) % 2 == 0, 0.0, 1.0)
     drawn = draw_actions(VISITS, temperatures, np.random.default_rng(0))
     assert (drawn[::2] == 4).all()

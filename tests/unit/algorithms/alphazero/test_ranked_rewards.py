@@ -41,7 +41,7 @@ class Counts:
         return Counts(0, int(observation[0]))
 
 
-def test_a_return_that_reaches_the_bar_is_a_win_and_otherwise_a_loss() -> None:
+def test_a_return_that_reaches_the_bar_is_a_win_and_any_lower_one_a_loss() -> None:
     ranked = RankedGame(ObjectGame("count", Counts, 2))
     states = ranked.first(3, seed=1)
     assert [state.number for state in states] == [1, 0, 1]

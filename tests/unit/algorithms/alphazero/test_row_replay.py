@@ -24,7 +24,7 @@ def kept(replay: RowReplay) -> set[float]:
     return set(replay.sample(2000, 0)["outcomes"].ravel().tolist())
 
 
-def test_rows_come_back_whole() -> None:
+def test_all_columns_of_a_sampled_row_come_from_the_same_stored_row() -> None:
     replay = RowReplay(RowReplayConfig(capacity=50), seed=0)
     assert replay.add(0, numbered_boards(0, 20)) == 20
     batch = replay.sample(30, 0)
@@ -38,7 +38,7 @@ def test_rows_come_back_whole() -> None:
 
 
 @pytest.mark.parametrize("numbers", [[7, 9, 4, 6], [3, 25, 2], [0, 30]])
-def test_the_newest_rows_are_kept(numbers: list[int]) -> None:
+def test_only_the_newest_rows_are_kept_at_capacity(numbers: list[int]) -> None:
     replay, stored = RowReplay(RowReplayConfig(capacity=10), seed=0), 0
     for number in numbers:
         replay.add(0, numbered_boards(stored, number))
@@ -48,7 +48,7 @@ def test_the_newest_rows_are_kept(numbers: list[int]) -> None:
     assert kept(replay) == set(range(stored - 10, stored))
 
 
-def test_several_minibatches_at_once_equal_minibatches_drawn_one_by_one() -> None:
+def test_several_minibatches_drawn_at_once_equal_minibatches_drawn_one_by_one() -> None:
     together, one_by_one = (RowReplay(RowReplayConfig(capacity=8), 0) for _ in range(2))
     for replay in (together, one_by_one):
         replay.add(0, numbered_boards(0, 8))
@@ -81,7 +81,7 @@ def test_a_restored_row_replay_draws_the_same_rows(numbers: list[int]) -> None:
     assert (one["obs"]["board"] == other["obs"]["board"]).all()
 
 
-def test_rows_are_not_saved_if_save_in_checkpoints_is_false() -> None:
+def test_rows_are_not_saved_in_checkpoints_if_save_in_checkpoints_is_false() -> None:
     replay = RowReplay(RowReplayConfig(capacity=10, save_in_checkpoints=False), seed=0)
     replay.add(0, numbered_boards(0, 4))
     assert not replay.is_saved
@@ -91,7 +91,7 @@ def test_rows_are_not_saved_if_save_in_checkpoints_is_false() -> None:
     assert other.num_ready == 0
 
 
-def test_large_buffers_are_not_saved_by_default() -> None:
+def test_large_replay_buffers_are_not_saved_by_default() -> None:
     per_row = 2 * 4 + 1 + 4  # the board, the mask and the outcome
     most = SAVED_UP_TO_BYTES // per_row
     for capacity, is_saved in ((most, True), (most + 1, False)):

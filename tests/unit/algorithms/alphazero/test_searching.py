@@ -38,7 +38,7 @@ def positions(moves: int = 3, number: int = 6) -> np.ndarray:
     return states
 
 
-def test_predictions_are_masked_probabilities_and_values_between_minus_1_and_1() -> None:
+def test_predicted_probabilities_are_masked_and_values_lie_between_minus_1_and_1() -> None:
     own, states = behavior(0), positions()
     legal = GAME.legal(states)
     priors, values = own.prediction(states, legal)
@@ -51,13 +51,13 @@ def test_predictions_are_masked_probabilities_and_values_between_minus_1_and_1()
     )
 
 
-def test_without_simulations_the_likeliest_action_of_the_network_is_taken() -> None:
+def test_without_simulations_the_networks_likeliest_action_is_taken() -> None:
     own, states = behavior(0), positions()
     priors, _ = own.prediction(states, GAME.legal(states))
     assert own.actions(GAME.observe(states), None).tolist() == priors.argmax(1).tolist()
 
 
-def test_with_simulations_the_most_visited_action_is_taken_or_drawn_by_visits() -> None:
+def test_with_simulations_the_most_visited_action_is_taken_or_one_is_drawn_by_visits() -> None:
     own, states = behavior(60), positions()
     search = BatchedSearch(GAME, own.prediction, SearchSettings())
     search.begin(states)
@@ -85,7 +85,7 @@ def test_finished_games_do_not_affect_the_actions_of_other_rows() -> None:
 
 
 @pytest.mark.parametrize("simulations", [0, 20])
-def test_an_unpickled_copy_acts_alike_after_loading_the_weights(simulations: int) -> None:
+def test_an_unpickled_copy_acts_like_the_original_after_loading_its_weights(simulations: int) -> None:
     import pickle
 
     own, seen = behavior(simulations), GAME.observe(positions())

@@ -75,7 +75,7 @@ def stepped(gate: BroadcastAccepted, own: Sent, times: int) -> None:
         gate("item")
 
 
-def test_weights_are_sent_once_they_have_won_and_not_before() -> None:
+def test_weights_are_sent_to_workers_only_once_they_have_won_their_match() -> None:
     own, seen, points = Sent(), [], iter([0.5, 0.55, 0.1, 0.9])
 
     def play(new: Weights, accepted: Weights, number: int) -> float:
@@ -108,7 +108,7 @@ def test_a_restored_gate_sends_the_accepted_weights_and_plays_against_them() -> 
     assert again.versions == [1, 5]
 
 
-def test_accepted_weights_of_another_network_are_refused() -> None:
+def test_restoring_accepted_weights_of_a_different_network_is_refused() -> None:
     own = Sent()
     gate = BroadcastAccepted(own, lambda new, accepted, number: 0.0, every=20, share=0.5)  # type: ignore[arg-type]
     stepped(gate, own, 1)
@@ -118,7 +118,7 @@ def test_accepted_weights_of_another_network_are_refused() -> None:
         gate.load_state(state)
 
 
-def test_the_bar_is_a_percentile_of_the_newest_returns() -> None:
+def test_the_bar_for_a_win_is_a_percentile_of_the_newest_returns() -> None:
     trainee = SimpleNamespace(filters=SimpleNamespace(moments={}))
     raised = RaiseBar(trainee, percentile=75, newest=4)
     nothing = np.full((3, 1), np.nan, np.float32)

@@ -51,7 +51,7 @@ def games_in(batch: SampleBatch) -> list[slice]:
     return [slice(*ends) for ends in zip(begins, [*begins[1:], len(boards)], strict=True)]
 
 
-def test_fragments_hold_whole_games_with_the_result_for_the_player_to_move() -> None:
+def test_fragments_hold_whole_games_with_results_as_seen_by_the_player_to_move() -> None:
     game, play = TicTacToeArrays(), worker()
     results = []
     for number in range(12):
@@ -77,7 +77,7 @@ def test_fragments_hold_whole_games_with_the_result_for_the_player_to_move() -> 
     assert set(results) == {-1, 0, 1}
 
 
-def test_visits_are_shares_of_legal_actions() -> None:
+def test_recorded_visits_are_shares_that_sum_to_1_over_the_legal_actions() -> None:
     play = worker()
     for batch in (play.sample().batches["default"] for _ in range(5)):
         assert (batch[VISITS][~batch["obs"][ACTION_MASK]] == 0).all()
@@ -108,7 +108,7 @@ def test_a_worker_continues_from_its_state_bit_for_bit(fragments: int) -> None:
         assert (one.batches["default"]["obs"][OBSERVATION] == other.batches["default"]["obs"][OBSERVATION]).all()
 
 
-def test_workers_play_different_games() -> None:
+def test_different_workers_play_different_games() -> None:
     one = worker()
     other = SelfPlayWorker(dataclasses.replace(one.config, worker_index=2))
     other.follow(Orders({"default": one_weights()}))
@@ -118,7 +118,7 @@ def test_workers_play_different_games() -> None:
     assert one.state()["actions"][0].tolist() != other.state()["actions"][0].tolist()
 
 
-def test_after_the_exploring_moves_the_most_visited_move_is_played() -> None:
+def test_the_most_visited_move_is_played_after_the_exploring_moves() -> None:
     play = worker(exploring_moves=0, root_noise=0.0)
     batch = next(b for b in (play.sample().batches["default"] for _ in range(4)) if len(b["valid"]))
     for rows in games_in(batch):
@@ -143,7 +143,7 @@ def pole_worker() -> SelfPlayWorker:
     return made
 
 
-def test_single_player_games_are_won_by_a_return_that_reaches_the_bar() -> None:
+def test_a_single_player_game_is_won_by_a_return_that_reaches_the_bar() -> None:
     play, seen = pole_worker(), []
     for _ in range(8):
         rollout = play.sample()

@@ -119,7 +119,7 @@ def test_after_a_move_the_search_continues_from_the_kept_subtree() -> None:
         actions = search.visits.argmax(1)
 
 
-def test_single_trees_can_play_untried_actions_or_restart_with_a_new_game() -> None:
+def test_each_tree_in_a_batch_can_play_an_untried_action_or_restart_with_a_new_game() -> None:
     game = TicTacToeArrays()
     search, apart = BatchedSearch(game, hashed, SETTINGS), BatchedSearch(game, hashed, SETTINGS)
     search.begin(game.first(3))
@@ -135,7 +135,7 @@ def test_single_trees_can_play_untried_actions_or_restart_with_a_new_game() -> N
     assert (search.values == apart.values).all()
 
 
-def test_illegal_actions_get_no_visits_and_the_others_all_simulations() -> None:
+def test_all_simulations_visit_legal_actions_and_none_visit_illegal_ones() -> None:
     game = ConnectFourArrays()
     states = played(game, 20, 30)
     search = BatchedSearch(game, hashed, SETTINGS)
@@ -170,7 +170,7 @@ def test_finished_games_are_not_sent_to_the_predictor() -> None:
     assert empty.max() <= 3
 
 
-def test_a_finished_root_keeps_its_state_and_has_the_value_of_its_result() -> None:
+def test_the_root_of_a_finished_game_keeps_its_state_and_has_the_value_of_the_result() -> None:
     game = TicTacToeArrays()
     states = game.first(2)
     for action in (0, 3, 1, 4):
@@ -187,7 +187,7 @@ def test_a_finished_root_keeps_its_state_and_has_the_value_of_its_result() -> No
     assert (search.states[0] == before[0]).all()
 
 
-def test_a_move_that_wins_at_once_is_found_by_both_players() -> None:
+def test_an_immediately_winning_move_is_found_for_either_player() -> None:
     game, zeros = TicTacToeArrays(), lambda states, legal: (uniform(legal), np.zeros(len(states), F))
     first = np.array([0, 3, 1, 4])  # x has 0, 1 and o has 3, 4: 2 wins
     second = np.array([0, 3, 1, 4, 8])  # o completes its row at 5, or x would at 2
@@ -239,7 +239,7 @@ def test_values_change_sign_with_the_player_to_move_and_not_with_each_move() -> 
     assert -0.5 < search.values[0] < 0  # the second player can draw, but most of its moves lose
 
 
-def test_noise_is_mixed_into_the_priors_of_the_root_alone() -> None:
+def test_noise_is_mixed_only_into_the_priors_of_the_root() -> None:
     game, number = TicTacToeArrays(), 3
     settings = SearchSettings(noise_fraction=0.5, noise_concentration=1.0)
     search = BatchedSearch(game, hashed, settings)
@@ -261,7 +261,7 @@ def test_noise_is_mixed_into_the_priors_of_the_root_alone() -> None:
         roots = [root.children[action] for root, action in zip(roots, actions, strict=True)]
 
 
-def test_root_noise_is_seeded_per_game_and_off_without_a_generator() -> None:
+def test_root_noise_is_seeded_per_game_and_disabled_without_a_generator() -> None:
     game = TicTacToeArrays()
     seen: list[Floats] = []
     for generator in (None, None, np.random.default_rng(0), np.random.default_rng(0), np.random.default_rng(1)):
@@ -344,7 +344,7 @@ def perfect(states: States, generator: np.random.Generator) -> Any:
     return np.array(actions)
 
 
-def test_500_simulations_with_random_play_do_not_lose_to_a_perfect_player() -> None:
+def test_a_search_with_500_random_playouts_does_not_lose_to_a_perfect_player() -> None:
     game, generator = TicTacToeArrays(), np.random.default_rng(5)
     search = BatchedSearch(game, RandomPlay(game, 7, games=8), SearchSettings(exploration=4.0))
     states = game.first(24)

@@ -60,7 +60,9 @@ def policy_of(**settings: Any) -> ArcherPolicy:
 
 
 @given(st.lists(st.tuples(*[st.booleans()] * 4), min_size=1, max_size=12))
-def test_vectorized_utterances_equal_a_loop_over_the_tokens(steps: list[tuple[bool, ...]]) -> None:
+def test_utterances_found_by_vectorized_code_equal_those_found_by_a_loop_over_tokens(
+    steps: list[tuple[bool, ...]],
+) -> None:
     lasts, valid, starts, chosen = (np.array([column]) for column in zip(*steps, strict=True))
     found = utterances(lasts, valid, starts, chosen)
     rewards = np.arange(1, len(steps) + 1, dtype=np.float32)[None]
@@ -119,7 +121,7 @@ LASTS, FIRSTS = [3, 6, 7, 10], [1, 5, 7, 9]
 DECISIONS = [2, 6, 7, 10]  # the last token of the first utterance was forced
 
 
-def test_an_utterance_sums_its_tokens_rewards_and_is_discounted_once() -> None:
+def test_the_rewards_of_an_utterances_tokens_are_summed_and_discounted_once() -> None:
     found = FindUtterances(0.9, (END,))(sequence())
     assert found["utterance_ends"][0].nonzero()[0].tolist() == LASTS
     assert found["utterance_starts"][0, LASTS].tolist() == FIRSTS
@@ -176,7 +178,7 @@ def test_importance_ratios_are_truncated_at_1() -> None:
     assert ratios == pytest.approx([1.0, (now[5] - 9).exp().item(), 1.0, (now[9] - 9).exp().item()])
 
 
-def test_the_critics_ignore_padding_and_cut_utterances() -> None:
+def test_the_critics_ignore_padding_and_truncated_utterances() -> None:
     batch, other = sequence(), sequence()
     for column in ("actions", "rewards", "logp"):
         other[column][0, [0, 4, 8]] = [1, 1, 1]  # in the cut utterance, and in rows with final observations
@@ -212,7 +214,7 @@ def dialogue_fragment() -> SampleBatch:
     )
 
 
-def test_last_choices_have_an_advantage_per_token_and_other_tokens_their_utterances() -> None:
+def test_last_choices_get_an_advantage_per_token_and_earlier_tokens_that_of_their_utterance() -> None:
     algorithm, policy = Archer(**SMALL), policy_of()
     learner = LocalLearner(
         policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
@@ -254,7 +256,7 @@ def test_a_batch_without_a_complete_utterance_has_no_advantages() -> None:
     assert not belongs.any()
 
 
-def test_the_actors_first_gradient_is_reinforce_with_the_entropy_bonus() -> None:
+def test_the_actors_first_gradient_equals_that_of_reinforce_with_an_entropy_bonus() -> None:
     case = Case(sequence(), Archer(**SMALL))
     distribution, valid = case.outputs.distribution, case.batch["valid"]
     now, p, said = distribution.log_probs, distribution.log_probs.detach().exp(), case.batch["actions"].unsqueeze(-1)
@@ -275,7 +277,7 @@ def test_the_actors_first_gradient_is_reinforce_with_the_entropy_bonus() -> None
     assert not gradient[critics[0] : sum(critics)].any()
 
 
-def test_a_token_whose_probability_has_moved_by_more_than_the_clip_has_no_gradient() -> None:
+def test_a_token_whose_probability_has_changed_by_more_than_the_clip_gets_no_gradient() -> None:
     case = Case(sequence(), Archer(**SMALL))
     rarer = case.outputs.distribution.log_probs.detach().exp() / 2
     batch = SampleBatch(case.batch, advantages=torch.ones(1, 11, 3), probabilities=rarer)
@@ -285,7 +287,7 @@ def test_a_token_whose_probability_has_moved_by_more_than_the_clip_has_no_gradie
     assert not gradient.any()
 
 
-def test_one_step_updates_actor_and_critics_but_not_the_actors_target() -> None:
+def test_a_training_step_updates_actor_and_critics_but_not_the_actors_target() -> None:
     with rlrun.Training(TWENTY, Archer(**{**SMALL, "utterance_end": [5]}), seed=1) as training:
         learner = training.running.trainee.learner
         policy, before = learner.policy, learner.flat().copy()
@@ -379,7 +381,7 @@ def dialogues(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("with_data", [False, True])
-def test_a_resume_is_exact(with_data: bool, tmp_path: Path) -> None:
+def test_a_resumed_archer_run_continues_exactly(with_data: bool, tmp_path: Path) -> None:
     settings = {**SMALL, "utterance_end": [5], "replay": {"capacity": 400, "length": 28, "stride": 4}}
     if with_data:
         settings["input"] = [{"path": dialogues(tmp_path / "dialogues"), "share": 0.5}]

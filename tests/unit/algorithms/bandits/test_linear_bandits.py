@@ -38,7 +38,7 @@ def fitted_arms(number: int, rows: int, draws: np.random.Generator) -> tuple[Lin
 
 
 @pytest.mark.parametrize("number", [3, 1])
-def test_linucb_takes_the_arm_with_the_largest_bound(number: int) -> None:
+def test_linucb_pulls_the_arm_with_the_largest_upper_bound(number: int) -> None:
     draws = np.random.default_rng(0)
     arms, regressions = fitted_arms(number, 7, draws)
     contexts = draws.standard_normal((20, 2) if number == 3 else (20, 3, 2)).astype(np.float32)
@@ -97,7 +97,7 @@ def test_a_restored_run_continues_bit_for_bit(name: str, shared: bool, tmp_path:
     restored.close()
 
 
-def test_several_env_slots_learn_one_regression_over_all_their_pulls() -> None:
+def test_several_env_slots_learn_a_single_regression_over_all_their_pulls() -> None:
     training = training_of("linucb", num_envs_per_worker=3, rollout_fragment_length=4, env={"kwargs": {"pulls": 6}})
     seen: list[Any] = []
     flow = training.running.flow
@@ -115,7 +115,7 @@ def test_several_env_slots_learn_one_regression_over_all_their_pulls() -> None:
 
 
 @pytest.mark.parametrize(("name", "bound"), [("linucb", 12.0), ("lints", 16.0)])
-def test_regret_is_small_and_grows_slowly(name: str, bound: float) -> None:
+def test_total_regret_is_small_and_most_of_it_is_incurred_early(name: str, bound: float) -> None:
     env = {"kwargs": {"pulls": 600, "arms": 3, "features": 5}}
     training = training_of(name, seed=100, env=env, min_env_steps_per_iteration=600)
     result = training.step()
@@ -146,7 +146,7 @@ def test_an_env_with_multi_step_episodes_causes_one_warning(length: int, wording
     training.close()
 
 
-def test_settings_of_networks_and_gradients_are_refused_with_the_reason(wording) -> None:
+def test_settings_for_networks_and_gradient_learning_are_refused_with_the_reason(wording) -> None:
     config = algorithm_class("lints").Config
     with wording.raised(SpecError):
         config.parse({"model": {"hiddens": [8]}})

@@ -20,7 +20,7 @@ def test_incremental_updates_match_the_normal_equations_after_many_rows() -> Non
         np.testing.assert_allclose(inverse, np.linalg.inv(gram), rtol=1e-9, atol=1e-15)
 
 
-def test_rows_of_very_different_scale_never_make_the_uncertainty_negative() -> None:
+def test_rows_of_very_different_scales_never_make_the_uncertainty_negative() -> None:
     regressions = RidgeRegressions(1, 3, ridge=1.0)
     for row in np.random.default_rng(1).standard_normal((1000, 3)) * [1e7, 1.0, 1e-3]:
         regressions.add(0, row, 1.0)

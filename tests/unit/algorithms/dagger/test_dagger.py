@@ -60,7 +60,7 @@ def collected(training: Training) -> SampleBatch:
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
-def test_the_expert_labels_every_state_and_acts_in_a_fraction_beta_of_them(beta: float) -> None:
+def test_the_expert_labels_every_state_and_acts_in_a_fraction_beta_of_states(beta: float) -> None:
     policy = DAggerPolicy(PUSH, DAggerConfig.parse({"expert": f"{HERE}:push_back", "model": {"hiddens": [8]}}), 0)
     behavior = policy.behavior()
     flat = policy.parameters.gather(policy.module).numpy()
@@ -100,7 +100,7 @@ def test_the_loss_is_the_negative_log_likelihood_of_valid_labels() -> None:
     assert rlrun.DAgger().loss(outputs, batch, {}).total.item() == pytest.approx(-math.log(3 / 4))
 
 
-def test_a_checkpoint_can_be_the_expert(tmp_path: Path) -> None:
+def test_a_checkpoint_can_serve_as_the_expert(tmp_path: Path) -> None:
     settings = {"train_batch_size": 64, "minibatch_size": 64, "min_env_steps_per_iteration": 0}
     with Training("CartPole-v1", rlrun.PPO(**settings, normalize_observations=True), seed=100) as teacher:
         teacher.step()
@@ -114,7 +114,7 @@ def test_a_checkpoint_can_be_the_expert(tmp_path: Path) -> None:
     np.testing.assert_array_equal(fragment["actions"][valid], asked)  # beta is 1 at first
 
 
-def test_a_recurrent_expert_sees_executed_actions_and_keeps_its_memory_in_a_resume(tmp_path: Path) -> None:
+def test_a_recurrent_expert_sees_executed_actions_and_keeps_its_memory_across_a_resume(tmp_path: Path) -> None:
     settings = {"train_batch_size": 64, "minibatch_size": 64, "min_env_steps_per_iteration": 0, "lr": 0.3}
     model = {"core": "gru", "core_width": 4, "hiddens": [4], "views": {"prev_actions": 1, "prev_rewards": 1}}
     with Training("CartPole-v1", rlrun.PPO(**settings, model=model), seed=100) as teacher:
@@ -194,6 +194,6 @@ def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     assert [result["learner/beta"] for result in expected] == [0.0, 0.0]
 
 
-def test_labels_are_not_sampled_by_priority(wording) -> None:
+def test_prioritized_sampling_of_labels_is_refused(wording) -> None:
     with wording.raised(SpecError):
         DAggerConfig.parse({"replay": {"sampling": "prioritized"}})

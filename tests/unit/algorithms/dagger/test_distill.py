@@ -36,7 +36,7 @@ def teacher(folder: Path, algorithm: Any = rlrun.PPO, env: str = ENV, **config: 
         return str(training.save(folder / "teacher"))
 
 
-def test_the_teachers_distributions_are_recorded_in_the_students_states(tmp_path: Path) -> None:
+def test_the_teachers_action_distributions_are_recorded_for_the_states_the_student_visits(tmp_path: Path) -> None:
     expert = teacher(tmp_path, normalize_observations=True)
     with Training(ENV, rlrun.Distill(**SMALL, expert=expert, model=STUDENT), seed=1) as training:
         fragment = collected(training)
@@ -47,7 +47,7 @@ def test_the_teachers_distributions_are_recorded_in_the_students_states(tmp_path
             np.testing.assert_allclose(fragment[EXPERT_OUTPUTS][t], behavior.outputs(seen), atol=1e-5)
 
 
-def test_the_loss_is_the_divergence_of_the_student_from_the_teacher_in_valid_steps() -> None:
+def test_the_loss_is_the_divergence_of_the_student_from_the_teacher_over_valid_steps() -> None:
     outputs: Any = SimpleNamespace(distribution=Categorical(torch.tensor([[[0.0, 0.0]], [[5.0, 0.0]]])))
     batch = SampleBatch(
         {EXPERT_OUTPUTS: torch.tensor([[[0.0, math.log(3)]], [[0.0, 0.0]]])}, valid=torch.tensor([[True], [False]])
@@ -87,7 +87,7 @@ def test_a_student_that_observes_less_approaches_its_teacher_and_resumes_exactly
         (None, "config.expert is missing"),
     ],
 )
-def test_teachers_without_distributions_are_refused(algorithm: Any, words: str, tmp_path: Path) -> None:
+def test_teachers_without_action_distributions_are_refused(algorithm: Any, words: str, tmp_path: Path) -> None:
     expert = teacher(tmp_path, algorithm) if algorithm is rlrun.DQN else algorithm
     with (
         Training(ENV, rlrun.Distill(**SMALL, expert=expert), seed=1) as training,

@@ -33,7 +33,7 @@ ENVS = {
     ids=["plain", "early stop", "recomputed, adaptive"],
 )
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
-def test_with_only_the_local_worker_it_matches_ppo(env, settings):
+def test_ddppo_with_only_the_local_worker_matches_ppo(env, settings):
     found = []
     for algorithm_class in (PPO, DDPPO):
         with Training(env, algorithm_class(**{**SMALL, **settings}), seed=3) as training:
@@ -71,7 +71,7 @@ def test_a_restored_run_continues_bit_for_bit(env, tmp_path):
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
 
 
-def test_adopting_another_run_updates_the_workers_learner(tmp_path):
+def test_adopting_another_runs_checkpoint_updates_the_workers_learner(tmp_path):
     with Training("CartPole-v1", DDPPO(**SMALL), seed=1) as other:
         for _ in range(2):
             other.step()
@@ -118,7 +118,7 @@ def test_settings_incompatible_with_lockstep_learning_are_refused(settings, mess
         DDPPOConfig(**settings)
 
 
-def test_the_plan_has_no_central_learner():
+def test_the_plan_of_ddppo_has_no_central_learner():
     plan = Training("CartPole-v1", DDPPO(num_workers=2)).description.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",

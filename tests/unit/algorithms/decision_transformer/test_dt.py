@@ -51,7 +51,7 @@ def counted_episodes(folder: Path, *lengths: int) -> DataSet:
     return DataSet(folder)
 
 
-def test_tokens_are_return_state_action_step_by_step() -> None:
+def test_tokens_alternate_between_return_state_and_action_step_by_step() -> None:
     kinds = [torch.tensor([[[kind + step] for step in range(3)]]) for kind in (10.0, 20.0, 30.0)]
     assert interleaved(*kinds).flatten().tolist() == [10, 20, 30, 11, 21, 31, 12, 22, 32]
 
@@ -93,14 +93,14 @@ def test_an_action_prediction_depends_only_on_earlier_tokens(name: str, first: i
         assert moved(name, place) == [step >= place + first for step in range(4)]
 
 
-def test_padding_has_no_part_in_the_loss() -> None:
+def test_padding_does_not_affect_the_loss() -> None:
     outputs: Any = SimpleNamespace(distribution=Categorical(torch.tensor([[[0.0, math.log(3)], [9.0, 0.0]]])))
     batch = SampleBatch(actions=torch.tensor([[1, 1]]), valid=torch.tensor([[True, False]]))
     assert rlrun.DT().loss(outputs, batch, {}).total.item() == pytest.approx(-math.log(3 / 4))
 
 
 @given(st.integers(1, 5), st.integers(1, 12))
-def test_the_context_holds_the_last_steps_with_their_remaining_target_returns(length: int, steps: int) -> None:
+def test_the_context_holds_the_latest_steps_with_their_remaining_target_returns(length: int, steps: int) -> None:
     context = Context(length, features=1, actions=1)
     state = np.zeros((1, context.state_size), np.float32)
     for step in range(steps):
@@ -116,7 +116,7 @@ def test_the_context_holds_the_last_steps_with_their_remaining_target_returns(le
     np.testing.assert_array_equal(context.numbers(state)[0, : len(shown)], shown)
 
 
-def test_acting_step_by_step_equals_the_training_outputs(tmp_path: Path) -> None:
+def test_outputs_of_step_by_step_acting_equal_the_training_outputs(tmp_path: Path) -> None:
     policy = DTPolicy(SPACES, DTConfig.parse({**TINY, "target_return": 10.0}), 0)
     behavior = policy.behavior()
     flat = policy.parameters.gather(policy.module)
@@ -157,7 +157,7 @@ def test_actions_chosen_while_collecting_enter_the_context() -> None:
     np.testing.assert_array_equal(collecting.memory.recurrent, expected.memory.recurrent)
 
 
-def test_a_new_episode_asks_for_the_whole_return_again() -> None:
+def test_a_new_episode_starts_from_the_full_target_return_again() -> None:
     behavior = DTPolicy(SPACES, DTConfig.parse({**TINY, "target_return": 10.0}), 0).behavior()
     for starts in ([True, True], [False, True]):
         behavior.begin_episodes(np.array(starts))

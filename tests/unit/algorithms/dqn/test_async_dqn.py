@@ -83,7 +83,7 @@ def test_gradients_use_n_step_returns_with_the_target_network_sent_with_the_weig
     assert gradients["steps"] == valid.sum()
 
 
-def test_workers_learn_with_the_target_network_of_the_driver():
+def test_workers_compute_gradients_with_the_drivers_target_network():
     config = {**LINEAR, "rollout_fragment_length": 5, "min_env_steps_per_iteration": 40, "target_update_interval": 3}
     with Training("CartPole-v1", AsyncDQN(**config), seed=1) as training:
         training.step()
@@ -124,7 +124,7 @@ def test_gorila_with_only_the_local_worker_matches_dqn():
     assert results[-1]["gradient_share/worker_0"] == 1.0
 
 
-def test_central_learner_settings_and_epsilon_shares_not_adding_up_to_1_are_refused(wording):
+def test_central_learner_settings_and_epsilon_shares_that_do_not_sum_to_1_are_refused(wording):
     for config_class in (AsyncDQNConfig, GorilaConfig):
         with wording.raised(SpecError, "num_gpus"):
             config_class(num_gpus=1)
@@ -140,7 +140,7 @@ def test_central_learner_settings_and_epsilon_shares_not_adding_up_to_1_are_refu
         AsyncDQNConfig(final_epsilons=(0.1, 0.2), final_epsilon_shares=(0.5, 0.4))
 
 
-def test_the_plan_tells_what_runs_on_the_workers():
+def test_the_plan_shows_what_runs_on_the_workers():
     plan = Training("CartPole-v1", Gorila(num_workers=2, replay={"capacity": 1000})).description.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",

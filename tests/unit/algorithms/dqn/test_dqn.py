@@ -96,7 +96,7 @@ def test_a_restored_run_continues_bit_for_bit(kind, tmp_path):
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), weights)
 
 
-def test_learning_begins_after_learning_starts_at_exactly_the_training_intensity():
+def test_learning_begins_after_learning_starts_and_proceeds_at_exactly_the_training_intensity():
     config = {**SMALL, "learning_starts": 120, "training_intensity": 0.3, "num_envs_per_worker": 3}
     with Training("CartPole-v1", DQN(**config), seed=1) as training:
         results = [training.step() for _ in range(6)]
@@ -107,7 +107,7 @@ def test_learning_begins_after_learning_starts_at_exactly_the_training_intensity
     assert due[-1] > 30
 
 
-def test_minibatches_per_env_step_covers_one_iteration_even_after_adopting_another_run(
+def test_the_metric_minibatches_per_env_step_covers_one_iteration_even_after_adopting_a_run(
     tmp_path,
 ):
     config = {**SMALL, "training_intensity": 0.5}
@@ -157,7 +157,7 @@ def test_values_bootstrap_across_a_truncation():
 @pytest.mark.parametrize(
     ("kind", "values"), [({}, [0, 1]), ({"distribution": "c51", "v_min": -1, "v_max": 2, "num_atoms": 4}, [0, 1])]
 )
-def test_a_terminated_episode_is_worth_exactly_its_rewards(kind, values):
+def test_the_value_of_a_terminated_episode_is_exactly_its_discounted_rewards(kind, values):
     with Training(
         "rlrun.toys:ActionReward", DQN(**{**TABULAR, **kind, "lr": [[0, 0.1], [2000, 1e-3]]}), seed=0
     ) as training:
@@ -170,7 +170,7 @@ def test_a_terminated_episode_is_worth_exactly_its_rewards(kind, values):
 LAKE = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SFF", "HFH", "FFG"], "is_slippery": False}}
 
 
-def test_a_small_world_is_solved_to_its_values():
+def test_dqn_learns_the_optimal_values_of_a_small_grid_world():
     """The goal is four steps from the start and is all that pays; a hole ends the episode without a reward."""
     config = {**TABULAR, "gamma": 0.9, "lr": [[0, 0.1], [3000, 1e-2]], "num_envs_per_worker": 4}
     with Training(LAKE, DQN(**config), seed=0) as training:
@@ -181,7 +181,7 @@ def test_a_small_world_is_solved_to_its_values():
     np.testing.assert_allclose(best, 0.9 ** np.arange(3, -1, -1), atol=0.05)
 
 
-def test_it_learns_from_images():
+def test_dqn_can_be_trained_on_image_observations():
     config = {**SMALL, "model": {"hiddens": []}, "lr": 1e-3, "gamma": 0.0, "min_env_steps_per_iteration": 200}
     with Training(f"{__name__}:Pictures", DQN(**config), seed=0) as training:
         training.step()
@@ -213,7 +213,7 @@ def test_replay_stores_raw_observations_and_samples_use_current_statistics():
         np.testing.assert_array_equal(found["rewards"], raw["rewards"])
 
 
-def test_gradients_for_another_learner_include_the_noisy_parameters():
+def test_gradients_computed_for_another_learner_include_the_noise_parameters():
     with Training("CartPole-v1", DQN(**SMALL, **RAINBOW), seed=1) as training:
         training.start()
         learner = training.running.trainee.learner
@@ -264,7 +264,7 @@ def drawn_noise(policy, rows):
     return SampleBatch({name: torch.from_numpy(column) for name, column in columns.items()})
 
 
-def test_quantiles_equal_the_papers_network_at_each_fraction():
+def test_iqn_quantiles_equal_those_of_the_papers_network_at_each_fraction():
     policy = IQN(IQNConfig.parse(SMALL_IQN)).policy(SPACES, seed=3)
     named = {name: p.detach().numpy() for name, p in policy.module.named_parameters()}
     batch, observations = drawn_noise(policy, 2), np.random.default_rng(0).normal(size=(2, 1, 3)).astype(np.float32)
@@ -281,7 +281,7 @@ def test_quantiles_equal_the_papers_network_at_each_fraction():
     np.testing.assert_allclose(found.detach().numpy(), expected.swapaxes(2, 3), atol=rounding_error(30))
 
 
-def test_the_loss_weighs_errors_by_the_drawn_fractions():
+def test_the_iqn_loss_weighs_errors_by_the_drawn_fractions():
     quantiles, targets = torch.tensor([[1.0, 3.0]]), torch.tensor([[3.0, 4.0]])
     loss = quantile_huber(quantiles, targets, torch.tensor([[0.9, 0.2]]))
     assert loss.item() == pytest.approx(0.9 * (1.5 + 2.5) / 2 + 0.2 * (0.0 + 0.5) / 2)
@@ -320,7 +320,7 @@ def test_next_actions_are_chosen_at_midpoints_and_valued_at_drawn_fractions():
     assert (at_drawn.mean(-1).argmax(-1) != best).any()  # the drawn fractions would have chosen other actions
 
 
-def test_a_certain_action_next_to_a_noisy_one_gives_an_unbiased_target():
+def test_the_target_for_a_certain_action_beside_a_noisy_one_is_unbiased():
     """A certain return of 1.0, next to N(0.9, 1): choosing with 8 drawn quantiles gives 1.1 on average."""
     fractions = torch.from_numpy(np.random.default_rng(0).random((4_000, 1, 16), np.float32))
 
@@ -338,7 +338,7 @@ def test_a_certain_action_next_to_a_noisy_one_gives_an_unbiased_target():
     assert by_drawn.mean() == pytest.approx(1.1, abs=0.02)
 
 
-def test_soft_targets_weigh_actions_by_their_values_at_midpoints():
+def test_soft_iqn_targets_weigh_actions_by_their_values_at_midpoints():
     rows, tau = 20, 0.03
     algorithm = IQN(IQNConfig.parse({**SMALL_IQN, "munchausen": {"temperature": tau, "alpha": 0.9, "clip": -1.0}}))
     policy = algorithm.policy(SPACES, seed=3)

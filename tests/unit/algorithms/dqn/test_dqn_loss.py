@@ -67,7 +67,7 @@ def test_after_a_termination_the_target_is_only_the_reward():
 @pytest.mark.parametrize(
     "config", [{}, {"distribution": "c51", "num_atoms": 3, "v_min": 0, "v_max": 2}, {"distribution": "quantile"}]
 )
-def test_weights_enter_linearly_and_invalid_rows_not_at_all(config):
+def test_the_loss_is_linear_in_the_row_weights_and_ignores_invalid_rows(config):
     generator = np.random.default_rng(0)
     numbers = ACTIONS * {"c51": 3, "quantile": 51}.get(config.get("distribution"), 1)
     table, target = generator.normal(size=(2, STATES, numbers))
@@ -84,7 +84,7 @@ def test_weights_enter_linearly_and_invalid_rows_not_at_all(config):
     assert with_invalid.total.item() == pytest.approx(loss_of(table, target, rows[:1], **config).total.item())
 
 
-def test_c51_learns_the_projected_distribution_and_its_priority_is_the_divergence():
+def test_c51_learns_the_projected_distribution_and_uses_the_divergence_as_priority():
     # Atoms 0, 1, 2. The target's best next action returns 2 for certain, which becomes 0.5 + 0.5 * 2 = 1.5.
     certain = 50.0
     online = [[0.0, 0.0, 0.0, 1.0, 2.0, 3.0], [0.0, 0.0, certain, certain, 0.0, 0.0], [0.0] * 6]
@@ -104,7 +104,7 @@ def test_c51_learns_the_projected_distribution_and_its_priority_is_the_divergenc
     )
 
 
-def test_the_quantile_loss_compares_every_pair_with_the_next_best_action():
+def test_the_quantile_loss_compares_each_quantile_with_each_of_the_best_next_action():
     online, target = [[0.0, 0.0, 1.0, 3.0], [0.0] * 4, [0.0] * 4], [[0.0] * 4, [0.0, 1.0, 4.0, 6.0], [0.0] * 4]
     loss = loss_of(online, target, [(0, 1, 1.0, 0.5, 1)], distribution="quantile", num_atoms=2, double=False)
     targets = [1.0 + 0.5 * 4.0, 1.0 + 0.5 * 6.0]  # 3, 4
@@ -149,13 +149,13 @@ def test_epsilon_defaults_to_0_with_noisy_networks_and_soft_q():
         ({"distribution": "c51", "num_atoms": 1}, r"num_atoms \(1\) of at least 2"),
     ],
 )
-def test_settings_that_do_not_fit_together_are_refused(config, message):
+def test_incompatible_dqn_settings_are_refused(config, message):
     with pytest.raises(SpecError, match=message):
         DQNConfig.parse(config)
 
 
 @pytest.mark.parametrize("setting", ["dueling", "distribution", "num_atoms", "noisy", "model.hiddens"])
-def test_settings_that_shape_the_network_are_marked(setting):
+def test_settings_that_determine_the_networks_shape_are_marked(setting):
     assert DQNConfig.shapes_parameters(setting)
     assert not DQNConfig.shapes_parameters("double")
 
@@ -171,7 +171,7 @@ def test_munchausen_adds_the_clipped_log_policy_to_the_reward_and_bootstraps_sof
     assert loss.total.item() == pytest.approx(loss.priorities.item() ** 2 / 2)
 
 
-def test_a_soft_value_is_the_log_sum_of_exponentials_whatever_the_values():
+def test_a_soft_value_is_the_scaled_log_sum_of_exponentials_of_the_values():
     target = [[0.0, 0.0], [1.0, 0.2], [0.0, 0.0]]
     loss = loss_of(ONLINE, target, [(0, 1, 0.0, 1.0, 1)], munchausen={"alpha": 0.0, "temperature": 0.5})
     assert loss.priorities.tolist() == pytest.approx([abs(2.0 - 0.5 * np.log(np.exp(2.0) + np.exp(0.4)))])

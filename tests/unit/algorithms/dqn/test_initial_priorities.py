@@ -27,7 +27,7 @@ def oracle(batch, n_step, gamma):
     return found
 
 
-def test_initial_priorities_are_td_errors_over_n_steps_or_up_to_the_episodes_end():
+def test_initial_priorities_are_td_errors_over_n_steps_or_until_the_end_of_the_episode():
     generator = np.random.default_rng(1)
     length, columns = 40, 3
     ends = generator.random((length, columns)) < 0.15

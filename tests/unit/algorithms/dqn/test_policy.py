@@ -90,7 +90,7 @@ def values_of(policy, flat, observations, noise=None):
 
 @pytest.mark.parametrize("space", [BOX, NESTED], ids=["box", "nested"])
 @HEAD_KINDS
-def test_the_numpy_mirror_equals_the_torch_module(space, head):
+def test_the_numpy_mirror_computes_the_same_outputs_as_the_torch_module(space, head):
     policy = policy_for(space, **head)
     flat, observations = randomized(policy), samples(space, 50)
     values = loaded(policy, flat).outputs(observations)
@@ -99,7 +99,7 @@ def test_the_numpy_mirror_equals_the_torch_module(space, head):
 
 
 @pytest.mark.parametrize("head", [HEADS["means"], HEADS["noisy dueling c51"]], ids=["means", "noisy dueling c51"])
-def test_policies_of_images_act_in_torch_and_equal_their_module(head):
+def test_image_policies_act_in_torch_and_match_the_outputs_of_their_module(head):
     policy = policy_for(IMAGE, hiddens=(16,), **head)
     flat, observations = randomized(policy) / 10, samples(IMAGE, 3)
     np.testing.assert_allclose(
@@ -107,7 +107,7 @@ def test_policies_of_images_act_in_torch_and_equal_their_module(head):
     )
 
 
-def test_a_custom_network_can_act_and_be_noisy():
+def test_a_custom_network_can_act_and_can_use_noisy_layers():
     for head in ({}, {"noisy_sigma": 0.5}, {"returns": ReturnModel("quantile", 8)}):
         policy = policy_for(module=f"{__name__}:OwnNet", **head)
         flat, observations = randomized(policy), samples(BOX, 5)
@@ -128,7 +128,7 @@ def test_continuous_actions_are_refused(wording):
         plain_policy(QPolicy, BOX, Box(-1, 1, (2,)), ModelConfig(), seed=0)
 
 
-def test_advantages_of_a_dueling_network_average_to_nothing():
+def test_advantages_of_a_dueling_network_average_to_zero():
     values, advantages = torch.randn(4, 1, 5), torch.randn(4, 3, 5)
     torch.testing.assert_close(dueling_sum(values, advantages).mean(1), values[:, 0])
     net = NetworkModule(q_spec(policy_for().leaves, ModelConfig(hiddens=(8, 6)), 3, 1, dueling=True))
@@ -149,7 +149,7 @@ def test_with_zero_noise_a_noisy_network_equals_the_plain_one():
     np.testing.assert_array_equal(values_of(noisy, flat, observations, nothing), expected)
 
 
-def test_noisy_parameters_start_at_sigma_over_the_root_of_their_layer_s_inputs():
+def test_noise_parameters_start_at_sigma_over_the_square_root_of_their_layers_inputs():
     module = NoisyNet(nn.Sequential(nn.Linear(4, 9), nn.ReLU(), nn.Linear(9, 2, bias=False)), 0.5)
     assert [tuple(sigmas.shape) for sigmas in module.sigmas] == [(9, 4), (9,), (2, 9)]
     assert [set(sigmas.detach().flatten().tolist()) for sigmas in module.sigmas[:2]] == [{0.25}, {0.25}]
@@ -201,7 +201,7 @@ def test_the_learner_draws_separate_noise_for_three_passes_of_a_noisy_network():
     assert not torch.equal(networks.values(observations), networks.target_values(observations))
 
 
-def test_the_best_action_is_taken_with_the_frequency_implied_by_epsilon():
+def test_the_best_action_is_taken_as_often_as_epsilon_implies():
     policy = policy_for()
     flat, observations = randomized(policy), samples(BOX, 1).repeat(4000, 0)
     (best,) = set(values_of(policy, flat, observations).argmax(-1))
@@ -230,7 +230,7 @@ def test_soft_q_draws_actions_by_the_softmax_of_values_over_temperature():
     np.testing.assert_allclose(shares, np.exp(values) / np.exp(values).sum(), atol=0.012)
 
 
-def test_parameter_noise_is_kept_until_an_episode_starts_in_the_first_slot():
+def test_parameter_noise_is_redrawn_only_when_an_episode_starts_in_the_first_slot():
     policy = policy_for(exploration="parameter_noise")
     flat, observations = randomized(policy), samples(BOX, 30)
     behavior = loaded(policy, flat, epsilon=0.2)
@@ -250,7 +250,7 @@ def test_parameter_noise_is_kept_until_an_episode_starts_in_the_first_slot():
     np.testing.assert_array_equal(acted(again, observations, noise), expected)
 
 
-def test_parameter_noise_adapts_to_change_actions_as_much_as_epsilon_would():
+def test_parameter_noise_adapts_to_change_actions_as_often_as_epsilon_would():
     noise = AdaptiveNoise(num_actions=4)
     noise.load(Weights(0, np.zeros(3, np.float32), schedules={"epsilon": 0.2}))
     assert noise.bound == pytest.approx(-np.log(0.8 + 0.2 / 4))
@@ -263,7 +263,7 @@ def test_parameter_noise_adapts_to_change_actions_as_much_as_epsilon_would():
     assert noise.std == pytest.approx(FIRST_STD / ADAPTATION)
 
 
-def test_q_values_are_recorded_including_the_closing_observation():
+def test_q_values_are_recorded_for_every_observation_including_the_closing_one():
     policy = policy_for(records_values=True)
     flat, observations = randomized(policy), samples(BOX, 6).reshape(3, 2, 4)
     behavior = loaded(policy, flat, epsilon=1.0)
@@ -288,7 +288,7 @@ class Always(EpsilonGreedy):
         return np.full(len(noise), self.action)
 
 
-def test_a_custom_exploration_replaces_rlruns_with_one_instance_per_behavior():
+def test_a_custom_exploration_replaces_the_built_in_one_with_one_instance_per_behavior():
     policy = policy_for(exploration=f"{__name__}:Always")
     behaviors = [loaded(policy, randomized(policy)) for _ in range(2)]
     record = behaviors[0].collector.allocate(1, 4)

@@ -33,7 +33,7 @@ def targets_of(best, rewards, terminated=(), truncated=(), final=()):
     return found["q_targets"][:, 0].tolist()
 
 
-def test_targets_mix_the_next_target_with_the_next_best_value():
+def test_targets_mix_the_next_steps_target_with_its_best_value():
     last = 2.0 + GAMMA * 7.0
     assert targets_of([5.0, 6.0, 7.0], [1.0, 2.0]) == pytest.approx(
         [1 + GAMMA * (LAMBDA * last + (1 - LAMBDA) * 6), last]
@@ -59,7 +59,7 @@ def test_a_final_observation_without_allowed_actions_has_value_0():
 @given(
     st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=1, max_size=9), st.sampled_from([0.0, 0.3, 1.0])
 )
-def test_targets_solve_the_backward_recursion(steps, q_lambda):
+def test_targets_equal_the_lambda_returns_computed_backward_step_by_step(steps, q_lambda):
     rewards, best = np.array(steps).T
     values = np.append(best, 1.0)
     expected, following = [], values[-1]
@@ -96,7 +96,7 @@ def test_a_minibatch_larger_than_the_batch_is_refused(wording):
         PQNConfig.parse({"train_batch_size": 64, "minibatch_size": 65})
 
 
-def test_it_continues_bit_for_bit_after_a_resume(tmp_path):
+def test_pqn_continues_bit_for_bit_after_a_resume(tmp_path):
     settings = {
         "num_envs_per_worker": 2,
         "train_batch_size": 32,

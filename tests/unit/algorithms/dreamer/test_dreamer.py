@@ -101,7 +101,7 @@ def gradients(scales: tuple[float, float], free_nats: float) -> tuple[Tensor, Te
     return found[0], found[1], differences[0], differences[1]
 
 
-def test_the_divergence_has_separate_weights_for_prior_and_posterior() -> None:
+def test_the_divergence_weighs_gradients_of_the_prior_and_the_posterior_separately() -> None:
     posterior, prior, of_posterior, of_prior = gradients((1.0, 0.1), 0.0)
     torch.testing.assert_close(posterior, 0.1 * of_posterior, rtol=1e-6, atol=1e-8)
     torch.testing.assert_close(prior, 1.0 * of_prior, rtol=1e-6, atol=1e-8)
@@ -112,13 +112,13 @@ def test_a_divergence_within_the_free_nats_has_no_gradient() -> None:
     assert posterior.abs().max() == prior.abs().max() == 0
 
 
-def test_percentiles_only_use_rows_with_weight() -> None:
+def test_percentiles_use_only_rows_with_nonzero_weight() -> None:
     returns = torch.tensor([[0.0, 10.0], [500.0, -500.0], [20.0, 30.0]])
     found = percentiles(returns, torch.tensor([1.0, 0.0, 1.0]), (0.05, 0.5, 0.95))
     np.testing.assert_allclose(found, np.percentile([0, 10, 20, 30], [5, 50, 95]), rtol=rounding_error(4))
 
 
-def test_the_return_range_moves_by_a_hundredth_of_the_way_and_is_not_optimized() -> None:
+def test_the_return_range_moves_1_percent_of_the_way_per_update_and_is_not_optimized() -> None:
     learner = learner_of()
     slot = learner.policy.parameters.slot("return_range")
     flat = learner.flat()
@@ -133,7 +133,7 @@ def test_the_return_range_moves_by_a_hundredth_of_the_way_and_is_not_optimized()
 
 
 @pytest.mark.parametrize("range_before", [0.01, 50.0])
-def test_the_actor_loss_weights_steps_by_reachability_and_only_scales_returns_down(
+def test_the_actor_loss_weights_steps_by_reachability_and_never_scales_returns_up(
     range_before: float,
 ) -> None:
     """Compares sums over single steps, in double precision, with the loss (arXiv:2301.04104, eqs. 11 and 12)."""
@@ -176,7 +176,7 @@ def test_the_actor_loss_weights_steps_by_reachability_and_only_scales_returns_do
     assert loss.total.item() == pytest.approx(total, rel=1e-4)
 
 
-def test_each_loss_moves_its_own_parameters_and_no_others() -> None:
+def test_each_loss_updates_only_its_own_parameters() -> None:
     learner = learner_of()
     policy, before = learner.policy, learner.flat()
     learner.step(sequences(learner), scheduled={**SCHEDULED, "actor_lr": 0.0, "critic_lr": 0.0})
@@ -237,7 +237,7 @@ def continues(outputs: DreamerNetworks, batch: SampleBatch) -> Tensor:
     return outputs.rows(batch).continues
 
 
-def test_a_trial_saves_a_picture_of_imagined_steps_and_its_report_shows_it(tmp_path: Path) -> None:
+def test_a_trial_saves_a_picture_of_imagined_steps_that_its_report_shows(tmp_path: Path) -> None:
     entry = {
         "algorithm": "dreamer",
         "env": LAKE,
@@ -311,7 +311,7 @@ def imagined_rewards(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, 
     return {"rewards": torch.stack(given, 1), "continues": torch.stack(lasts, 1)}
 
 
-def test_imagined_rewards_and_ends_on_a_tiny_lake_are_within_0_05_of_the_true_ones() -> None:
+def test_on_a_tiny_frozen_lake_imagined_rewards_and_ends_are_within_0_05_of_the_true_ones() -> None:
     lake = Spaces(gymnasium.spaces.Discrete(4), gymnasium.spaces.Discrete(4))
     learner = learner_of(lake, model={"size": "nano", "hiddens": [32]}, free_nats=0.0)
     drawn = np.random.default_rng(0)
@@ -343,7 +343,7 @@ def test_unsupported_settings_are_refused(setting: dict[str, Any], message: str)
         DreamerConfig.parse(setting)
 
 
-def test_lambda_returns_of_three_steps_by_hand() -> None:
+def test_lambda_returns_of_three_steps_match_a_calculation_by_hand() -> None:
     last = 3 + 0.5 * 40  # 23
     middle = 2 + 0.5 * (0.25 * 30 + 0.75 * last)  # 14.375
     first = 1 + 0.5 * (0.25 * 20 + 0.75 * middle)
@@ -351,7 +351,7 @@ def test_lambda_returns_of_three_steps_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([[first, middle, last]]))
 
 
-def test_lambda_returns_look_one_step_ahead_with_lambda_0_and_to_the_end_with_1() -> None:
+def test_lambda_returns_look_one_step_ahead_with_lambda_0_and_to_the_end_with_lambda_1() -> None:
     torch.testing.assert_close(lambda_returns(REWARDS, DISCOUNTS, VALUES, 0.0), torch.tensor([[11.0, 17.0, 23.0]]))
     torch.testing.assert_close(lambda_returns(REWARDS, DISCOUNTS, VALUES, 1.0), torch.tensor([[7.75, 13.5, 23.0]]))
 

@@ -69,7 +69,7 @@ def test_observed_numbers_and_rewards_are_shown_unchanged() -> None:
     assert found["is_known"].all()
 
 
-def test_an_episode_that_starts_during_imagination_is_not_drawn() -> None:
+def test_a_new_episode_that_starts_during_imagination_is_not_drawn() -> None:
     _, found = found_for(VECTOR, start_at=7)
     assert found["is_known"].tolist() == [True] * 7 + [False] * 3
 
@@ -109,7 +109,7 @@ def test_small_noise_is_drawn_to_scale_and_the_time_axis_has_labels() -> None:
     assert "component 1 of 2 of the observation" in picture
 
 
-def test_a_png_holds_its_pixels() -> None:
+def test_an_encoded_png_contains_the_given_pixels() -> None:
     pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
     data = png_of(pixels)
     assert struct.unpack(">II", data[16:24]) == (3, 2)

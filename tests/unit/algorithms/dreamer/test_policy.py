@@ -82,7 +82,7 @@ def test_rewards_and_terminations_are_aligned_with_the_observation_they_lead_to(
     assert rows.actions[0].tolist() == [[float(i == own) for i in range(3)] for own in taken]
 
 
-def test_an_empty_row_is_not_counted() -> None:
+def test_rows_without_a_valid_step_or_final_observation_are_not_counted() -> None:
     batch = SampleBatch(
         valid=torch.tensor([[False, True, False]]),
         rewards=torch.zeros(1, 3),
@@ -146,7 +146,7 @@ def test_greedy_evaluation_is_deterministic_and_sampled_evaluation_is_not() -> N
     assert set(actions(np.random.default_rng(0))) == {5, 6, 7}
 
 
-def test_actions_executed_in_place_of_chosen_ones_are_remembered() -> None:
+def test_the_memory_holds_the_executed_actions_instead_of_the_chosen_ones() -> None:
     behavior = acting(policy_for())
     behavior.begin_episodes(np.ones(2, np.bool_))
     behavior.actions(drawn_observations(VECTOR, 1, 2)[0], None)
@@ -157,7 +157,7 @@ def test_actions_executed_in_place_of_chosen_ones_are_remembered() -> None:
     assert after[:, 18:].tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
-def test_imagination_starts_from_the_given_states_without_gradients() -> None:
+def test_imagination_starts_from_the_given_states_and_passes_no_gradients_to_them() -> None:
     policy = policy_for(actions=BOX)
     networks = networks_of(policy)
     noise = policy.draws(np.random.default_rng(0), 5, 2)

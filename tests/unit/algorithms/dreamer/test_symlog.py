@@ -32,18 +32,18 @@ def test_symexp_inverts_symlog() -> None:
     torch.testing.assert_close(symlog(torch.tensor([np.e - 1, 1 - np.e])), torch.tensor([1.0, -1.0]))
 
 
-def test_arrays_and_tensors_have_the_same_symlog() -> None:
+def test_symlog_gives_the_same_result_for_arrays_and_tensors() -> None:
     np.testing.assert_allclose(symlog_of_array(NUMBERS.numpy()), symlog(NUMBERS).numpy(), rtol=rounding_error(4))
 
 
-def test_bins_are_symmetric_around_zero_and_reach_the_symexp_of_20() -> None:
+def test_bins_are_symmetric_around_zero_and_extend_to_the_symexp_of_20() -> None:
     bins = symexp_bins(5)
     np.testing.assert_allclose(
         bins, [-np.expm1(20.0), -np.expm1(10.0), 0, np.expm1(10.0), np.expm1(20.0)], rtol=rounding_error(4)
     )
 
 
-def test_the_mean_of_a_two_hot_distribution_is_the_encoded_number() -> None:
+def test_a_two_hot_distributions_mean_is_the_number_it_encodes() -> None:
     near = rounding_error(255)
     torch.testing.assert_close(mean_of_bins(dense(NUMBERS), BINS), NUMBERS, rtol=near, atol=near)
 
@@ -58,11 +58,11 @@ def test_a_number_exactly_on_a_bin_is_one_hot() -> None:
     assert bool((dense(BINS) == torch.eye(len(BINS))).all())
 
 
-def test_a_uniform_distribution_over_huge_bins_has_the_mean_zero_exactly() -> None:
+def test_a_uniform_distribution_over_huge_bins_has_a_mean_of_exactly_zero() -> None:
     assert mean_of_bins(torch.full((3, 255), 1 / 255), BINS).tolist() == [0, 0, 0]
 
 
-def test_two_hot_cross_entropy_equals_that_of_dense_distributions() -> None:
+def test_two_hot_cross_entropy_equals_the_cross_entropy_of_dense_distributions() -> None:
     logits = torch.randn(len(NUMBERS), 255, generator=torch.Generator().manual_seed(0))
     expected = -(dense(NUMBERS) * logits.log_softmax(-1)).sum(-1)
     torch.testing.assert_close(two_hot_cross_entropy(logits, NUMBERS, BINS), expected)

@@ -41,7 +41,7 @@ def random_rows(model: WorldModel) -> tuple[Tensor, Tensor, Tensor, States, Tens
     )
 
 
-def test_observing_all_rows_at_once_equals_observing_step_by_step() -> None:
+def test_observing_all_steps_at_once_equals_observing_step_by_step() -> None:
     model = model_for(VECTOR)
     embedded, actions, starts, state, noise = random_rows(model)
     together, distributions = model.observe(embedded, actions, starts, state, noise)
@@ -66,13 +66,13 @@ def test_steps_before_an_episodes_start_do_not_affect_its_state() -> None:
     assert not torch.allclose(other.features[2], found.features[2])
 
 
-def test_every_class_has_a_uniform_share_of_1_percent() -> None:
+def test_latent_class_probabilities_contain_a_uniform_share_of_1_percent() -> None:
     model = model_for(VECTOR)
     logits = torch.tensor([[60.0, 0, 0, 0] * 3])
     torch.testing.assert_close(model.probabilities(logits)[0, 0], torch.tensor([0.9925, 0.0025, 0.0025, 0.0025]))
 
 
-def test_classes_are_drawn_as_often_as_their_distribution_says() -> None:
+def test_latent_classes_are_drawn_with_the_frequencies_of_their_distribution() -> None:
     distribution = torch.tensor([0.1, 0.6, 0.0, 0.3])
     noise = (torch.arange(1000) + 0.5) / 1000
     assert drawn(distribution.expand(1000, 4), noise).sum(0).tolist() == [100, 600, 0, 300]
@@ -103,7 +103,7 @@ def test_decoded_images_have_the_shape_of_the_observed_ones(space: gymnasium.Spa
     torch.testing.assert_close(shown[4], image[1, 1].permute(2, 0, 1) / 255)
 
 
-def test_model_sizes_are_ordered_and_single_widths_can_be_overridden() -> None:
+def test_model_sizes_increase_in_order_and_single_widths_can_be_overridden() -> None:
     widths = [DreamerModelConfig(size=size).widths for size in SIZES]
     assert widths == sorted(widths, key=lambda own: own.recurrent)
     own = DreamerModelConfig(size="nano", hiddens=(32, 32), latents=7).widths

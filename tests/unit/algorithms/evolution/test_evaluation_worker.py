@@ -50,7 +50,7 @@ def test_a_nan_observation_is_reported_with_its_episode_and_step(kind: type[Algo
         trained(kind, EnvConfig(id=f"{__name__}:Blinks"))
 
 
-def test_an_endless_episode_causes_a_warning_and_then_an_error(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_an_endless_episode_causes_first_a_warning_and_then_an_error(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
     monkeypatch.setattr(endless_episodes, "LONGEST_EPISODE", 100)
     endless = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})

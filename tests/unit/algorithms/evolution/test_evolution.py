@@ -47,7 +47,7 @@ def parameters(training: Training, iterations: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_run_does_not_depend_on_how_many_envs_are_side_by_side(name: str) -> None:
+def test_results_do_not_depend_on_the_number_of_envs_per_worker(name: str) -> None:
     found = []
     for num_envs in (1, 3, 16):
         training = training_of(name, num_envs_per_worker=num_envs)
@@ -82,7 +82,7 @@ def test_cmaes_recovers_from_parameters_whose_actions_are_clipped() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_evaluation_uses_the_current_policy_also_after_a_restore(name: str, tmp_path: Path) -> None:
+def test_evaluation_uses_the_current_policy_even_after_a_restore(name: str, tmp_path: Path) -> None:
     training = training_of(name)
     for _ in range(3):
         training.step()
@@ -106,7 +106,7 @@ def test_a_restored_run_continues_exactly(name: str, tmp_path: Path) -> None:
     restored.close()
 
 
-def test_an_ars_step_follows_the_best_pairs_scaled_by_their_returns_deviation() -> None:
+def test_an_ars_step_follows_the_best_pairs_scaled_by_the_deviation_of_their_returns() -> None:
     training = training_of("ars", lr=0.5)
     trainee = training.running.trainee
     before = trainee.learner.flat()
@@ -119,7 +119,7 @@ def test_an_ars_step_follows_the_best_pairs_scaled_by_their_returns_deviation() 
     training.close()
 
 
-def test_ars_does_not_move_if_all_returns_are_equal() -> None:
+def test_ars_leaves_parameters_unchanged_if_all_returns_are_equal() -> None:
     training = training_of("ars")
     before = training.running.trainee.learner.flat()
     FollowBestPairs(training.running.trainee, 4)(Returns(0, np.arange(8, dtype=np.int32), np.full(8, 10.0)))
@@ -141,7 +141,7 @@ def test_the_first_es_step_moves_each_parameter_by_lr_in_the_ranked_direction() 
     training.close()
 
 
-def test_weight_decay_pulls_parameters_to_zero_if_all_returns_are_equal() -> None:
+def test_weight_decay_pulls_parameters_toward_zero_if_all_returns_are_equal() -> None:
     training = training_of("es", lr=0.01)
     trainee = training.running.trainee
     before = trainee.learner.flat()
@@ -208,14 +208,14 @@ def test_observations_are_normalized_with_the_statistics_of_earlier_generations(
     assert first != pytest.approx(other_first, rel=0.1)
 
 
-def test_candidates_act_in_every_kind_of_action_space() -> None:
+def test_candidates_can_act_in_every_kind_of_action_space() -> None:
     for env in ("Pendulum-v1", "rlrun.toys:MaskedGrid"):
         training = training_of("es", env=env)
         assert np.isfinite(training.step()["generation/return_mean"])
         training.close()
 
 
-def test_runs_with_recurrent_networks_do_not_depend_on_the_number_of_envs() -> None:
+def test_results_with_recurrent_networks_do_not_depend_on_the_number_of_envs() -> None:
     found = []
     for num_envs in (1, 5):
         training = training_of("es", num_envs_per_worker=num_envs, model={"hiddens": [4], "core": "gru"})
@@ -224,7 +224,7 @@ def test_runs_with_recurrent_networks_do_not_depend_on_the_number_of_envs() -> N
     assert found[0] == found[1]
 
 
-def test_more_top_pairs_than_pairs_and_too_few_candidates_are_refused(wording) -> None:
+def test_top_pairs_above_num_pairs_and_too_small_a_population_are_refused(wording) -> None:
     with wording.raised(SpecError, "top_pairs", "num_pairs"):
         ARSConfig.parse({"top_pairs": 9})
     with wording.raised(SpecError, "population_size"):
@@ -238,7 +238,7 @@ def test_cmaes_refuses_networks_whose_covariance_would_be_too_large(wording) -> 
     training.close()
 
 
-def test_loss_settings_are_refused_with_the_reason(wording) -> None:
+def test_settings_of_loss_based_training_are_refused_with_the_reason(wording) -> None:
     with wording.raised(SpecError):
         ESConfig.parse({"max_grad_norm": 1.0})
     with wording.raised(SpecError):

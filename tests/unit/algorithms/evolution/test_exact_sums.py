@@ -25,13 +25,13 @@ def test_sums_and_squares_equal_exact_fractions(rows: list[tuple[float, float]])
 
 
 @given(ROWS, st.integers(0, 20))
-def test_neither_order_nor_grouping_matters(rows: list[tuple[float, float]], cut: int) -> None:
+def test_sums_do_not_depend_on_the_order_or_grouping_of_rows(rows: list[tuple[float, float]], cut: int) -> None:
     mixed = np.random.default_rng(0).permutation(np.array(rows, np.float32))
     parts = ExactSums.of(mixed[:cut]).merged(ExactSums.of(mixed[cut:]))
     assert parts == ExactSums.of(np.array(rows, np.float32))
 
 
-def test_moments_of_exact_sums_match_the_rows() -> None:
+def test_moments_of_exact_sums_match_those_of_the_rows() -> None:
     rows = np.random.default_rng(1).normal(3.0, 2.0, (1000, 2, 3)).astype(np.float32)
     found, expected = ExactSums.of(rows).moments(), Moments.of(rows, 1)
     assert found.count == expected.count

@@ -22,7 +22,7 @@ from rlrun.engine.policy.weights import Weights
 from tests.rounding import rounding_error
 
 
-def test_a_pair_mirrors_its_noise_around_the_parameters_and_shares_an_episode() -> None:
+def test_a_pair_mirrors_its_noise_around_the_parameters_and_plays_the_same_episode() -> None:
     present = np.array([1.0, -2.0, 0.5], np.float32)
     weights = Weights(3, present, env_steps=50, schedules={"sigma": ((0, 0.2), (100, 0.4))})
     pairs = MirroredPairs(4)
@@ -32,13 +32,13 @@ def test_a_pair_mirrors_its_noise_around_the_parameters_and_shares_an_episode() 
     assert [pairs.episode_of(candidate) for candidate in range(pairs.number)] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_noise_is_the_same_wherever_it_is_made_and_differs_by_seed_generation_and_pair() -> None:
+def test_noise_depends_only_on_the_seed_the_generation_and_the_pair() -> None:
     np.testing.assert_array_equal(perturbation(1, 2, 3, 10), perturbation(1, 2, 3, 10))
     draws = {perturbation(*which, 10).tobytes() for which in ((1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4))}
     assert len(draws) == 4
 
 
-def test_listed_candidates_follow_the_current_parameters_in_the_weights() -> None:
+def test_listed_candidates_are_stored_after_the_current_parameters_in_the_weights() -> None:
     weights = Weights(0, np.arange(12, dtype=np.float32))
     listed = ListedCandidates(3)
     rows = [listed.parameters(weights, 0, 0, candidate).tolist() for candidate in range(3)]
@@ -70,7 +70,7 @@ def test_without_overshoots_candidates_are_ranked_by_returns_alone(returns: list
     assert np.argsort(-found).tolist() == np.argsort(-np.array(returns), kind="stable").tolist()
 
 
-def test_joined_returns_of_all_workers_are_sorted_by_candidate() -> None:
+def test_returns_joined_from_all_workers_are_sorted_by_candidate() -> None:
     seen = [{"a": ExactSums.of(np.ones((rows, 1)))} for rows in (2, 3)]
     first = Returns(4, np.array([0, 3], np.int32), np.array([10.0, 13.0]), seen[0], np.array([0.0, 0.3]))
     second = Returns(4, np.array([1, 2], np.int32), np.array([11.0, 12.0]), seen[1], np.array([0.1, 0.2]))
@@ -82,7 +82,7 @@ def test_joined_returns_of_all_workers_are_sorted_by_candidate() -> None:
     assert joined.seen["a"].moments().count == 5
 
 
-def test_a_direction_is_the_weighted_sum_of_the_pairs_noise() -> None:
+def test_an_update_direction_is_the_weighted_sum_of_the_pairs_noise() -> None:
     found = summed_perturbations(9, 1, [(2, 0.5), (4, -1.0)], 6)
     np.testing.assert_allclose(found, 0.5 * perturbation(9, 1, 2, 6) - perturbation(9, 1, 4, 6), atol=rounding_error(2))
     assert as_gradient(np.array([1.0, -2.0], np.float32)).tolist() == [-1, 2, 1]

@@ -86,19 +86,21 @@ def fragment_of_zeros(spaces: Spaces, steps: int, *, ends_at: int | None = None,
     ("sign", "expected"),
     [("signed", math.log(0.2 / 0.8)), ("positive", -math.log(0.8)), ("negative", math.log(0.2))],
 )
-def test_rewards_have_the_sign_that_is_set(sign: Any, expected: float) -> None:
+def test_rewards_have_the_configured_sign(sign: Any, expected: float) -> None:
     logit = math.log(0.2 / 0.8)  # D = 0.2
     assert imitation_rewards(logit, sign) == pytest.approx(expected)
 
 
 @given(st.floats(1, 1e4), st.floats(0, 1e3), st.floats(0.5, 0.999))
-def test_equal_termination_rates_give_even_odds_in_the_absorbing_state(steps: float, ends: float, gamma: float) -> None:
+def test_equal_termination_rates_give_even_odds_for_the_absorbing_state(
+    steps: float, ends: float, gamma: float
+) -> None:
     share = absorbing_share(steps, ends, gamma)
     assert absorbing_log_odds(share, share) == (0, 0)
     assert absorbing_share(steps, ends + 1, gamma) > share
 
 
-def test_terminations_are_rewarded_if_the_learner_outlives_its_expert_else_punished() -> None:
+def test_terminations_are_rewarded_if_the_learner_outlives_its_expert_and_otherwise_punished() -> None:
     expert = absorbing_share(steps=6_000, terminations=100, gamma=0.99)  # falls at step 60
     outlives = absorbing_log_odds(expert, absorbing_share(steps=5_000, terminations=10, gamma=0.99))
     falls_early = absorbing_log_odds(expert, absorbing_share(steps=2_000, terminations=100, gamma=0.99))
@@ -165,7 +167,7 @@ def test_the_discriminator_sees_actions_clipped_as_in_the_env(tmp_path: Path) ->
     assert (batch["actions"] == 7).all()  # the probability ratio needs these
 
 
-def test_the_discriminators_loss_is_the_cross_entropy_over_valid_steps() -> None:
+def test_the_discriminator_loss_is_the_cross_entropy_over_valid_steps() -> None:
     own, expert = torch.tensor([[0.5], [9.0]]), torch.tensor([[-1.0], [9.0]])
     outputs: Any = SimpleNamespace(own_logits=lambda: own, expert_logits=lambda: expert)
     batch = SampleBatch(valid=torch.tensor([[True], [False]]))
@@ -188,7 +190,7 @@ def test_a_resumed_run_continues_bit_for_bit(more: dict[str, Any], tmp_path: Pat
     assert expected["episode_len_mean"] == expected["episode_return_mean"]  # these are still the env's
 
 
-def test_in_a_box_only_ppos_loss_moves_the_actor_critic(tmp_path: Path) -> None:
+def test_with_continuous_actions_only_the_ppo_loss_moves_the_actor_critic(tmp_path: Path) -> None:
     space = gymnasium.make("Pendulum-v1")
     spaces = Spaces(space.observation_space, space.action_space)
     with SetWriter(tmp_path / "set", *spaces) as writer:
@@ -205,7 +207,7 @@ def test_in_a_box_only_ppos_loss_moves_the_actor_critic(tmp_path: Path) -> None:
         assert moved[start : start + size].any() == moves
 
 
-def test_unsupported_settings_a_missing_expert_and_action_parts_are_refused(wording) -> None:
+def test_unsupported_settings_missing_experts_and_multi_part_actions_are_refused(wording) -> None:
     with wording.raised(SpecError):
         GAILConfig.parse({"gamma": 1})
     with wording.raised(SpecError, "curiosity"):

@@ -15,7 +15,7 @@ def delivered(operator, numbers):
 
 
 @pytest.mark.parametrize("proportion", [0.25, 1.0, 1.5])
-def test_new_fragments_come_in_order_and_repeated_ones_in_proportion(proportion):
+def test_new_fragments_arrive_in_order_and_recent_ones_repeat_in_the_set_proportion(proportion):
     total = 100
     found = delivered(ReplayRecent(proportion, slots=3, seed=0), range(total))
     assert len(found) == total + int(total * proportion)
@@ -29,7 +29,7 @@ def test_new_fragments_come_in_order_and_repeated_ones_in_proportion(proportion)
     assert (newest, repeated) == (total - 1, int(total * proportion))
 
 
-def test_draws_and_kept_fragments_survive_a_round_trip_through_the_state():
+def test_draws_and_kept_fragments_are_restored_from_the_saved_state():
     straight, first, second = (ReplayRecent(0.7, slots=4, seed=seed) for seed in (5, 5, 6))
     expected = delivered(straight, range(40))
     begun = delivered(first, range(20))

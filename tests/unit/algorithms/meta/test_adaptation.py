@@ -40,7 +40,7 @@ def meta_gradients(*, first_order: bool, steps: int) -> tuple[Tensor, Tensor, Te
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_the_full_meta_gradient_of_a_quadratic_is_the_analytic_one(steps: int) -> None:
+def test_the_full_meta_gradient_of_a_quadratic_equals_the_analytic_gradient(steps: int) -> None:
     gradient, hessian, distance = meta_gradients(first_order=False, steps=steps)
     jacobian = torch.linalg.matrix_power(torch.eye(3) - STEP_SIZE * hessian, steps)
     torch.testing.assert_close(gradient, jacobian @ distance)
@@ -69,7 +69,7 @@ def policy_and_rows() -> tuple[AdaptablePolicy, Tensor, SampleBatch]:
     return policy, flat, rows
 
 
-def test_the_inner_gradient_is_reinforces_over_the_valid_steps() -> None:
+def test_the_inner_gradient_is_that_of_reinforce_over_the_valid_steps() -> None:
     policy, flat, rows = policy_and_rows()
     leaf = flat.clone().requires_grad_()
     plain = ActorCriticPolicy.outputs(policy, policy.parameters.views(leaf), rows)

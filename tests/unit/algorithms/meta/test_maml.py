@@ -109,7 +109,7 @@ def the_goal(batch: SampleBatch) -> np.ndarray:
     return goal
 
 
-def test_steps_after_the_first_episode_end_of_a_column_are_marked() -> None:
+def test_steps_after_the_first_end_of_an_episode_in_a_column_are_marked() -> None:
     ends = np.array([[0, 1], [1, 0], [0, 0], [1, 1]], np.bool_)
     assert after_first_end(ends).tolist() == [[False, False], [False, True], [True, True], [True, True]]
 
@@ -126,7 +126,7 @@ def test_a_row_holds_one_task_with_phases_episodes_and_steps_in_order() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"inner_steps": 2}])
-def test_the_learner_recomputes_the_adapted_policies_of_the_worker(settings: dict[str, Any]) -> None:
+def test_the_learner_recomputes_the_same_adapted_policies_as_the_worker(settings: dict[str, Any]) -> None:
     with maml_training(num_epochs=1, **settings) as training:
         result = training.step()
     assert abs(result["learner/kl"]) < 1e-6
@@ -135,7 +135,7 @@ def test_the_learner_recomputes_the_adapted_policies_of_the_worker(settings: dic
 
 
 @pytest.mark.parametrize("first_order", [False, True])
-def test_the_meta_gradient_passes_through_the_adaptation_only_if_it_is_not_first_order(first_order: bool) -> None:
+def test_the_meta_gradient_passes_through_the_adaptation_unless_it_is_first_order(first_order: bool) -> None:
     policy = plain_policy(AdaptablePolicy, Box(-1, 1, (2,)), Discrete(3), ModelConfig(hiddens=(4,)), seed=1)
     generator = torch.Generator().manual_seed(0)
     batch = SampleBatch(
@@ -167,7 +167,7 @@ def test_the_meta_gradient_passes_through_the_adaptation_only_if_it_is_not_first
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_one_step_of_adaptation_leads_to_the_goal_after_a_little_meta_learning() -> None:
+def test_after_a_little_meta_learning_a_single_adaptation_step_leads_to_the_goal() -> None:
     """Without knowing the goal, it is best to stay, which costs 1/6 per step, or 1.33 in eight steps."""
     learns = {"num_envs_per_worker": 8, "tasks_per_update": 6, "lr": 1e-2, "num_epochs": 3, "max_grad_norm": None}
     with maml_training(**learns) as training:
@@ -189,7 +189,7 @@ def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [8, 21])
-def test_only_steps_of_used_episodes_count_as_env_steps_also_after_a_resume(tmp_path: Path, length: int) -> None:
+def test_only_steps_of_used_episodes_count_as_env_steps_even_after_a_resume(tmp_path: Path, length: int) -> None:
     env = {"id": "CartPole-v1", "max_episode_steps": 8}
     with rlrun.Training(env, rlrun.MAML(**{**SMALL, "rollout_fragment_length": length}), seed=100) as one:
         one.step()
@@ -208,12 +208,12 @@ def test_step_info_columns_are_recorded() -> None:
     assert result["episode_columns/cost_mean"] > 0.0
 
 
-def test_it_supports_nested_observations_masks_and_nested_actions() -> None:
+def test_maml_supports_nested_observations_masks_and_nested_actions() -> None:
     with rlrun.Training("rlrun.toys:MaskedConsole", rlrun.MAML(**SMALL), seed=100) as training:
         assert np.isfinite(training.step()["adaptation/return_after"])
 
 
-def test_a_world_of_many_agents_is_refused() -> None:
+def test_a_multi_agent_world_is_refused() -> None:
     algorithm = MAML(MAML.Config.parse({}))
     with pytest.raises(UsageError, match="single-agent"):
         algorithm.policy_in_world(None, None, 0)  # type: ignore[arg-type]

@@ -62,13 +62,13 @@ def test_each_imagined_step_starts_where_the_previous_one_ended(mbpo: Make) -> N
     np.testing.assert_array_equal(np.sort(found["obs"][:3], axis=0), np.sort(np.eye(3)[:, None], axis=0))
 
 
-def test_reward_rules_receive_actions_in_the_envs_units(mbpo: Make) -> None:
+def test_reward_rules_receive_actions_scaled_as_in_the_env(mbpo: Make) -> None:
     found = branch_of(mbpo({"reward": f"{__name__}:reward_by_hand"})).roll_out(np.ones((64, 3), np.float32), 1)
     by_hand = found["obs"][..., 0] + 20 * found["actions"][..., 0] + 100 * found["next_obs"][..., 0]
     np.testing.assert_allclose(found["rewards"], by_hand, rtol=rounding_error(3))
 
 
-def test_rule_based_rewards_are_scaled_and_clipped_like_collected_ones(mbpo: Make) -> None:
+def test_rule_based_rewards_are_scaled_and_clipped_like_collected_rewards(mbpo: Make) -> None:
     rule, starts = {"reward": f"{__name__}:reward_by_hand"}, np.ones((64, 3), np.float32)
     raw = branch_of(mbpo(rule)).roll_out(starts, 1)["rewards"]
     found = branch_of(mbpo(rule, reward_scale=0.5, clip_rewards=20.0)).roll_out(starts, 1)["rewards"]
@@ -112,14 +112,14 @@ def test_a_restored_model_replay_draws_the_same_transitions() -> None:
     np.testing.assert_array_equal(one.sample(20)["rewards"], other.sample(20)["rewards"])
 
 
-def test_a_model_replay_refuses_columns_of_another_length() -> None:
+def test_restoring_a_model_replay_with_columns_of_the_wrong_length_is_refused() -> None:
     replay = ModelReplay(2, seed=1)
     replay.add(numbered(0, 9))
     with pytest.raises(ValueError, match="a different length"):
         ModelReplay(2, seed=1).load_state({**replay.state(whole=True), "sizes": [8]})
 
 
-def test_a_minibatch_has_the_collected_transitions_first_and_then_the_imagined_ones() -> None:
+def test_in_a_minibatch_the_collected_transitions_come_before_the_imagined_ones() -> None:
     imagined = ModelReplay(1, seed=1)
     imagined.add(numbered(100, 5))
     collected = SampleBatch(numbered(0, 3), indices=np.array([4, 5, 6]))
@@ -153,7 +153,7 @@ def test_a_restored_model_replay_can_be_sampled_and_extended() -> None:
     assert len(replay) == 11
 
 
-def test_restored_transitions_of_a_different_shape_are_refused_when_combined(wording) -> None:
+def test_restored_transitions_of_a_different_shape_cannot_be_combined_with_new_ones(wording) -> None:
     for put_together in (
         AddImagined(restored(transitions(5, width=3)), 4),
         restored(transitions(5, width=3)).add,

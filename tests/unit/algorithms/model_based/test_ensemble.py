@@ -20,7 +20,7 @@ def silu(x: np.ndarray) -> np.ndarray:
     return x / (1 + np.exp(-x))
 
 
-def test_a_member_predicts_by_its_own_layers_from_normalised_inputs() -> None:
+def test_each_ensemble_member_predicts_with_its_own_layers_from_normalized_inputs() -> None:
     outputs = ensemble_of()
     views = {
         **outputs.views,

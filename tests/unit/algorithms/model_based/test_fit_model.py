@@ -79,7 +79,7 @@ LEARNS = {
 }
 
 
-def test_a_fit_reaches_the_systems_noise_level_and_members_disagree_off_the_data(
+def test_a_fit_reaches_the_systems_noise_level_and_members_disagree_away_from_the_data(
     mbpo: Make,
 ) -> None:
     training = mbpo(LEARNS, dynamics_lr=1e-2)
@@ -114,7 +114,7 @@ def test_elites_have_the_lowest_held_out_errors_at_their_best_epochs(mbpo: Make)
     assert named[f"{DYNAMICS}elites"].tolist() == fit.elites.tolist()
 
 
-def test_fits_recur_at_intervals_and_restart_if_the_stored_steps_restart(mbpo: Make) -> None:
+def test_fits_recur_at_intervals_of_stored_steps_and_start_anew_if_the_count_restarts(mbpo: Make) -> None:
     training = mbpo({"fit_interval": 20})
     replay = ReplayBuffer(training.description.algorithm.config.replay, num_workers=1, n_step=1, gamma=0.99, seed=0)
     fit = FitModel(training.running.trainee, replay, training.description.algorithm.config.dynamics, learning_starts=10)
@@ -149,7 +149,7 @@ def test_moments_exclude_held_out_data_and_constant_targets_are_not_scaled(mbpo:
     np.testing.assert_allclose(named[f"{DYNAMICS}target_std"], [*changes.std(0), 1.0], rtol=rounding_error(len(inputs)))
 
 
-def test_a_fit_does_not_change_the_agent(mbpo: Make) -> None:
+def test_a_model_fit_does_not_change_the_agents_parameters(mbpo: Make) -> None:
     training = mbpo()
     learner = training.running.trainee.learner
     start, size = learner.policy.parameters.range_under(AGENT)
@@ -161,12 +161,12 @@ def test_a_fit_does_not_change_the_agent(mbpo: Make) -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.1, 0.2, 0.5])
-def test_the_held_out_fraction_is_spread_evenly_and_does_not_change(ratio: float) -> None:
+def test_the_held_out_transitions_are_spread_evenly_and_do_not_change(ratio: float) -> None:
     held_out = are_held_out(np.arange(10_000), ratio)
     for part in np.split(held_out, 100):
         assert abs(part.mean() - ratio) <= 0.03
     np.testing.assert_array_equal(are_held_out(np.arange(500, 600), ratio), held_out[500:600])
 
 
-def test_some_transitions_are_held_out_even_of_the_smallest_data_set() -> None:
+def test_some_transitions_are_held_out_even_from_the_smallest_data_set() -> None:
     assert are_held_out(np.arange(FEWEST_TRANSITIONS), 0.05).any()

@@ -96,7 +96,7 @@ def log_probs(policy: AdaptablePolicy, acting: np.ndarray[Any, Any], batch: Samp
     return cast("np.ndarray[Any, Any]", found).reshape(batch["actions"].shape)
 
 
-def test_a_batch_holds_both_phases_of_each_task_and_adapted_policies_act_in_the_second() -> None:
+def test_a_batch_holds_both_phases_of_each_task_with_adapted_policies_acting_in_the_second() -> None:
     with mbmpo_training() as training:
         trainee = training.running.trainee
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
@@ -123,14 +123,14 @@ def test_steps_after_an_imagined_termination_are_invalid() -> None:
     assert np.count_nonzero(valid) == 12 * 1 + 12 * 6
 
 
-def test_rule_based_imagined_rewards_are_scaled_and_clipped_like_collected_ones() -> None:
+def test_rule_based_imagined_rewards_are_scaled_and_clipped_like_collected_rewards() -> None:
     with mbmpo_training(
         dynamics={**DYNAMICS, "reward": "one_per_step"}, reward_scale=4.0, clip_rewards=3.0
     ) as training:
         np.testing.assert_array_equal(imagination_of(training)(0)["rewards"], 3.0)
 
 
-def test_a_batch_of_tasks_updates_the_agent_like_maml_and_not_the_model() -> None:
+def test_a_batch_of_tasks_updates_the_agent_as_maml_does_and_leaves_the_model_unchanged() -> None:
     env = EnvConfig(id="CartPole-v1")
     shared = {name: SMALL[name] for name in ("model", "num_epochs", "compile")}
     with mbmpo_training() as training:
@@ -181,7 +181,7 @@ def test_workers_collect_with_policies_adapted_to_each_task_in_turn() -> None:
             np.testing.assert_array_equal(found, adapted_acting(agent, acting, own, 0.5))
 
 
-def test_env_steps_count_collected_steps_and_model_steps_imagined_ones() -> None:
+def test_env_steps_count_collected_steps_and_model_steps_count_imagined_ones() -> None:
     with mbmpo_training() as training:
         result = training.step()
         assert result["env_steps"] < 60
@@ -202,23 +202,23 @@ def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
-def test_continuous_actions_are_adapted_too() -> None:
+def test_policies_with_continuous_actions_can_also_be_adapted() -> None:
     with rlrun.Training(
         "Pendulum-v1", rlrun.MBMPO(**{**SMALL, "dynamics": {**DYNAMICS, "reward": None}}), seed=100
     ) as training:
         assert np.isfinite(training.step()["adaptation/return_after"])
 
 
-def test_tasks_per_update_is_refused_because_each_network_is_one_task(wording) -> None:
+def test_the_setting_tasks_per_update_is_refused_because_each_network_is_one_task(wording) -> None:
     with wording.raised(SpecError):
         MBMPO.Config.parse({"tasks_per_update": 4})
 
 
-def test_a_model_of_no_transitions_is_refused(wording) -> None:
+def test_a_fit_interval_too_short_to_collect_enough_transitions_is_refused(wording) -> None:
     with wording.raised(SpecError, "dynamics.fit_interval", "20"):
         MBMPO.Config.parse({"dynamics": {"fit_interval": 5}})
 
 
-def test_a_world_of_many_agents_is_refused() -> None:
+def test_a_multi_agent_world_is_refused() -> None:
     with pytest.raises(UsageError, match="single-agent"):
         MBMPO(MBMPO.Config.parse({})).policy_in_world(None, None, 0)  # type: ignore[arg-type]

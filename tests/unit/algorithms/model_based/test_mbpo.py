@@ -46,7 +46,7 @@ def minibatch() -> SampleBatch:
     )
 
 
-def test_a_minibatch_updates_the_agent_like_sac_and_not_the_model() -> None:
+def test_a_minibatch_updates_the_agent_as_sac_does_and_leaves_the_model_unchanged() -> None:
     env = EnvConfig(id="Pendulum-v1")
     shared = {"model": SMALL["model"], "minibatch_size": 32}
     model_based = MBPO(MBPO.Config.parse({**SMALL, **shared}))
@@ -64,7 +64,7 @@ def test_a_minibatch_updates_the_agent_like_sac_and_not_the_model() -> None:
     np.testing.assert_array_equal(ours.flat()[start : start + size], before[start : start + size])
 
 
-def test_workers_are_sent_the_actor_and_nothing_else() -> None:
+def test_workers_are_sent_only_the_actor() -> None:
     with mbpo_training() as training, rlrun.Training("Pendulum-v1", rlrun.SAC(model=SMALL["model"]), seed=100) as sac:
         weights = training.running.trainee.weights().acting
         np.testing.assert_array_equal(weights, sac.running.trainee.weights().acting)
@@ -86,7 +86,7 @@ def test_a_resumed_run_continues_bit_for_bit(tmp_path: Path) -> None:
             np.testing.assert_array_equal(part, same)
 
 
-def test_a_run_resumed_without_its_replay_collects_and_imagines_again(tmp_path: Path) -> None:
+def test_a_run_resumed_without_its_replay_buffer_collects_and_imagines_again(tmp_path: Path) -> None:
     with mbpo_training(replay={"save_in_checkpoints": False}) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -94,7 +94,7 @@ def test_a_run_resumed_without_its_replay_collects_and_imagines_again(tmp_path: 
         assert other.step()["model_replay/steps"] > 0
 
 
-def test_discrete_actions_work_with_predicted_terminations() -> None:
+def test_training_works_with_discrete_actions_and_predicted_terminations() -> None:
     with mbpo_training("CartPole-v1") as training:
         assert np.isfinite(training.step()["dynamics/holdout_error"])
 
@@ -126,12 +126,12 @@ def test_incompatible_settings_are_refused_with_the_reason(settings: dict[str, A
         MBPO.Config.parse({**SMALL, **settings})
 
 
-def test_the_share_of_collected_transitions_is_rounded_to_whole_ones() -> None:
+def test_the_share_of_collected_transitions_is_rounded_to_whole_transitions() -> None:
     assert MBPO.Config.parse({"minibatch_size": 256}).real_rows == 13
     assert MBPO.Config.parse({"minibatch_size": 32, "real_ratio": 0.1}).real_rows == 3
     assert MBPO.Config.parse({"real_ratio": 1.0}).real_rows == 256
 
 
-def test_a_world_of_many_agents_is_refused() -> None:
+def test_a_multi_agent_world_is_refused() -> None:
     with pytest.raises(UsageError, match="single-agent"):
         MBPO(MBPO.Config.parse({})).policy_in_world(None, None, 0)  # type: ignore[arg-type]

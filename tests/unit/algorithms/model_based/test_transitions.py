@@ -30,7 +30,7 @@ def test_discrete_actions_are_one_hot_inputs_and_observation_changes_are_targets
     assert (form.num_inputs, form.num_targets) == (5, 3)
 
 
-def test_continuous_actions_follow_the_observation_and_a_known_reward_is_not_a_target() -> None:
+def test_inputs_are_observation_then_continuous_action_and_a_known_reward_is_not_a_target() -> None:
     form = form_of(reward="one_per_step")
     obs = np.array([[1.0, 2.0]])
     np.testing.assert_array_equal(form.inputs(obs, np.array([[3.0, 4.0]])), [[1, 2, 3, 4]])
@@ -43,27 +43,27 @@ def test_observations_that_are_not_vectors_are_refused(observation: gymnasium.Sp
         form_of(observation)
 
 
-def test_actions_of_several_parts_are_refused(wording) -> None:
+def test_multi_part_actions_are_refused(wording) -> None:
     with wording.raised(UsageError):
         form_of(action=MultiDiscrete([2, 2]))
 
 
-def test_an_unknown_rule_is_named(wording) -> None:
+def test_the_error_for_an_unknown_rule_names_the_rule(wording) -> None:
     with wording.raised(UsageError, "rlrun.algorithms.model_based.rules:nevr"):
         form_of(terminated="nevr")
 
 
-def test_a_rule_that_does_not_return_one_value_per_transition_is_refused(wording) -> None:
+def test_a_reward_rule_that_does_not_return_one_value_per_transition_is_refused(wording) -> None:
     with wording.raised(TrainingFailed, "dynamics.reward"):
         by_rule("reward", lambda obs, actions, next_obs: obs, np.zeros((3, 2)), np.zeros(3), np.zeros((3, 2)))
 
 
-def test_more_elites_than_members_are_refused() -> None:
+def test_more_elites_than_ensemble_members_are_refused() -> None:
     with pytest.raises(SpecError, match="num_elites"):
         DynamicsConfig.parse({"num_members": 2, "num_elites": 3})
 
 
-def test_cartpole_rules_agree_with_the_env() -> None:
+def test_cartpole_reward_and_termination_rules_agree_with_the_env() -> None:
     env = gymnasium.make("CartPole-v1")
     env.action_space.seed(1)
     obs, _ = env.reset(seed=1)

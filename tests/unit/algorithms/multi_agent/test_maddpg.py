@@ -81,7 +81,7 @@ def taken_and_new(outputs: Any, batch: SampleBatch) -> tuple[torch.Tensor, torch
     return one_hot, torch.nn.functional.one_hot(soft.argmax(-1), ACTIONS).float() + soft - soft.detach()
 
 
-def test_discrete_actions_are_one_hot_with_the_gradient_of_the_softmax() -> None:
+def test_discrete_actions_are_one_hot_and_have_the_gradient_of_the_softmax() -> None:
     _, outputs, batch = algorithm_outputs_and_rows()
     logits = torch.randn(ROWS, 1, MEMBERS, ACTIONS, requires_grad=True)
     weights = torch.randn(ROWS, 1, MEMBERS, ACTIONS)
@@ -95,7 +95,7 @@ def test_discrete_actions_are_one_hot_with_the_gradient_of_the_softmax() -> None
 
 
 @KINDS
-def test_critic_targets_use_each_members_own_reward_and_no_future_after_death(spaces: Spaces) -> None:
+def test_critic_targets_use_each_members_own_reward_and_do_not_bootstrap_after_its_death(spaces: Spaces) -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(spaces, gamma=0.5)
     batch["next_obs"]["present"][2, 0, 1] = False
     actions, _ = taken_and_new(outputs, batch)
@@ -111,7 +111,7 @@ def test_critic_targets_use_each_members_own_reward_and_no_future_after_death(sp
     )
 
 
-def test_target_actions_in_a_box_come_from_the_target_actors() -> None:
+def test_continuous_target_actions_come_from_the_target_actors() -> None:
     _, outputs, batch = algorithm_outputs_and_rows(BOX)
     found = outputs.target_actions(batch["next_obs"], None)
     for member in range(MEMBERS):
@@ -135,7 +135,7 @@ def test_the_critic_of_an_absent_member_learns_nothing() -> None:
 
 
 @KINDS
-def test_each_actor_maximizes_its_own_critic_given_the_others_recorded_actions(spaces: Spaces) -> None:
+def test_each_actor_maximizes_its_own_critic_given_the_other_members_recorded_actions(spaces: Spaces) -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(spaces, output_penalty=0.5)
     taken, new = taken_and_new(outputs, batch)
     first = outputs.value(0, batch["obs"], torch.cat([new[:, :, :1], taken[:, :, 1:]], 2))
@@ -148,7 +148,7 @@ def test_each_actor_maximizes_its_own_critic_given_the_others_recorded_actions(s
 
 
 @KINDS
-def test_a_members_objective_moves_only_its_own_actor(spaces: Spaces) -> None:
+def test_a_members_objective_changes_only_the_members_own_actor(spaces: Spaces) -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(spaces)
     batch["obs"]["present"][..., 1] = False
     loss = algorithm.actors_loss(outputs, batch, {})
@@ -158,7 +158,7 @@ def test_a_members_objective_moves_only_its_own_actor(spaces: Spaces) -> None:
             assert bool(gradient.abs().sum() > 0) == name.startswith("actors.0.")
 
 
-def test_a_shared_actor_learns_from_all_members() -> None:
+def test_a_shared_actor_learns_from_all_team_members() -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(BOX, share_actor=True)
     assert len(outputs.actors) == 1
     gradients = []
@@ -173,7 +173,7 @@ def test_a_shared_actor_learns_from_all_members() -> None:
     assert len(set(gradients)) == 3
 
 
-def test_forbidden_actions_are_never_drawn_and_their_logits_are_not_penalized() -> None:
+def test_forbidden_actions_are_never_drawn_and_their_logits_do_not_add_to_the_loss() -> None:
     algorithm, outputs, batch = algorithm_outputs_and_rows(MASKED)
     assert outputs.target_actions(batch["next_obs"], batch[NEXT_NOISE])[..., 0].sum() == 0
     assert abs(algorithm.actors_loss(outputs, batch, {}).total.item()) < 100
@@ -189,7 +189,7 @@ def acting(policy: Any, deviation: float = 0.0) -> Any:
 
 
 @pytest.mark.parametrize("share_actor", [False, True])
-def test_each_slot_acts_with_its_members_actor(share_actor: bool) -> None:
+def test_each_slot_acts_with_the_actor_of_its_team_member(share_actor: bool) -> None:
     worlds, (_, outputs, _) = 3, algorithm_outputs_and_rows(BOX, share_actor=share_actor)
     seen = np.random.default_rng(0).standard_normal((worlds, MEMBERS, 2), np.float32)
     rows = {"agents": torch.from_numpy(seen)[:, None], "present": torch.ones(worlds, 1, MEMBERS, dtype=torch.bool)}
@@ -200,7 +200,7 @@ def test_each_slot_acts_with_its_members_actor(share_actor: bool) -> None:
     np.testing.assert_allclose(found, expected.reshape(worlds * MEMBERS, ACTIONS), atol=rounding_error(2 + 64 + 64))
 
 
-def test_each_member_explores_with_its_own_noise() -> None:
+def test_each_team_member_explores_with_its_own_noise() -> None:
     behavior, seen = acting(policy_for(BOX, share_actor=True), deviation=0.1), np.zeros((MEMBERS, 2), np.float32)
     noise = behavior.noise_source.noise(np.random.default_rng(0), 1, MEMBERS)
     record = behavior.collector.allocate(1, MEMBERS)
@@ -252,7 +252,7 @@ class Meeting(World):
 
 
 @KINDS
-def test_a_restored_team_continues_bit_for_bit(spaces: Spaces) -> None:
+def test_a_restored_run_of_a_team_continues_bit_for_bit(spaces: Spaces) -> None:
     world = EnvConfig(world=f"{__name__}:Meeting")
     if spaces is SPACES:
         world = EnvConfig(world="rlrun.toys:MatrixGame", kwargs={"game": "prisoners_dilemma"})
@@ -278,7 +278,7 @@ def test_a_restored_team_continues_bit_for_bit(spaces: Spaces) -> None:
 
 
 @KINDS
-def test_numpy_and_eager_updates_agree(spaces: Spaces) -> None:
+def test_the_numpy_update_agrees_with_the_eager_update(spaces: Spaces) -> None:
     game = {"world": "rlrun.toys:TwoStepGame"} if spaces is SPACES else {"world": f"{__name__}:Meeting"}
     config = MADDPGConfig.parse({"learning_starts": 32, "minibatch_size": 16, "min_env_steps_per_iteration": 60})
     found = []

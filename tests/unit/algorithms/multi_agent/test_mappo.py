@@ -36,7 +36,7 @@ TARGETS = torch.tensor([[4.0], [-2.0], [10.0], [0.0]])
 VALID = torch.tensor([[1.0], [1.0], [1.0], [0.0]])
 
 
-def test_the_first_minibatch_alone_determines_the_moments() -> None:
+def test_the_first_minibatch_alone_determines_the_initial_moments() -> None:
     moments = updated(torch.zeros(3), TARGETS, VALID)
     mean, square = moments[0] / moments[2], moments[1] / moments[2]
     assert mean.item() == pytest.approx(4.0)
@@ -49,7 +49,7 @@ def test_earlier_minibatches_are_weighted_down_by_the_decay() -> None:
     assert (moments[0] / moments[2]).item() == pytest.approx(expected, rel=rounding_error(2 * 4))
 
 
-def test_values_are_unchanged_before_the_first_targets() -> None:
+def test_values_are_not_rescaled_before_the_first_targets_are_seen() -> None:
     values = np.array([-3.0, 5.0], np.float32)
     np.testing.assert_array_equal(denormalized(values, np.zeros(3, np.float32)), values)
     np.testing.assert_array_equal(normalized(torch.from_numpy(values), torch.zeros(3)), values)
@@ -83,7 +83,7 @@ def batch_for(policy_spaces: Spaces, state: torch.Tensor) -> SampleBatch:
 
 @pytest.mark.parametrize("spaces", [SPACES, MASKED])
 @pytest.mark.parametrize("sees_observation", [True, False])
-def test_the_value_sees_the_state_and_the_policy_does_not(spaces: Spaces, sees_observation: bool) -> None:
+def test_the_value_depends_on_the_world_state_and_the_policy_does_not(spaces: Spaces, sees_observation: bool) -> None:
     algorithm = MAPPO(MAPPOConfig(value_sees_observation=sees_observation))
     policy = algorithm.policy_in_world(spaces, WORLD, seed=0)
     views = policy.parameters.views(policy.parameters.gather(policy.module))
@@ -110,7 +110,7 @@ def test_the_value_loss_is_half_the_squared_error_to_normalized_targets() -> Non
     assert loss_of(vf_clip_param=None).item() == pytest.approx(0.5 * (0 + 36 + 36) / 24 / 3, rel=rounding_error(2 * 4))
 
 
-def test_large_value_errors_have_a_linear_loss() -> None:
+def test_the_value_loss_is_linear_in_large_errors() -> None:
     error = 6 / 24**0.5
     assert loss_of(vf_clip_param=None, huber_delta=0.5).item() == pytest.approx(
         2 * 0.5 * (error - 0.25) / 3, rel=rounding_error(2 * 4)
@@ -169,7 +169,7 @@ def assert_alike(found: tuple[np.ndarray, dict[str, float]], expected: tuple[np.
     assert found[1] == pytest.approx(expected[1], rel=1e-4, abs=1e-5)
 
 
-def test_two_learners_share_value_normalization_and_match_one_learner() -> None:
+def test_two_learners_share_value_normalization_and_match_a_single_learner() -> None:
     sums = SumOfTwo()
     pair = [learner_of(share=(rank, 2), all_reduce=sums.of(rank)) for rank in range(2)]
     with ThreadPoolExecutor(2) as threads:
@@ -194,7 +194,7 @@ SMALL = {
 }
 
 
-def test_workers_and_learner_compute_equal_values_including_the_closing_row() -> None:
+def test_workers_and_learner_compute_equal_values_even_for_the_closing_row() -> None:
     with Training(GAME, MAPPO(MAPPOConfig(**SMALL)), seed=1) as training:
         training.step()
         trainee = training.running.trainee

@@ -109,7 +109,9 @@ def greedy_return(name: str, config: dict[str, Any], env_steps: int) -> float:
     ("name", "config", "env_steps"),
     [("qmix", {**TEAM, "mixer_hidden": 8}, 2500), ("vdn", TEAM, 2500), ("mappo", ON_POLICY, 4000)],
 )
-def test_members_with_memory_recall_what_each_was_shown(name: str, config: dict[str, Any], env_steps: int) -> None:
+def test_members_with_memory_recall_what_each_of_them_was_shown(
+    name: str, config: dict[str, Any], env_steps: int
+) -> None:
     assert greedy_return(name, config, env_steps) > 0.95
 
 
@@ -185,7 +187,7 @@ def policy_and_outputs(algorithm: VDN, batch: SampleBatch) -> tuple[TeamQPolicy,
 
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize("cls", [VDN, QMIX])
-def test_the_sequence_loss_equals_a_loop_over_single_steps_and_members(cls: type[VDN], double: bool) -> None:
+def test_the_loss_over_sequences_equals_a_loop_over_single_steps_and_members(cls: type[VDN], double: bool) -> None:
     algorithm, batch = cls(cls.Config.parse({**SMALL, "double": double})), sequences()
     policy, outputs = policy_and_outputs(algorithm, batch)
     total, count, priorities = 0.0, 0, []
@@ -235,7 +237,7 @@ POLES = EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": 2, "reborn
 
 
 @pytest.mark.parametrize("core", [{"core": "lstm"}, {"core": "gtrxl", "gtrxl": {"heads": 1, "memory_len": 6}}])
-def test_learner_and_worker_memories_agree_when_members_die_and_are_born(
+def test_learner_and_worker_memories_agree_even_when_members_die_and_are_born(
     core: dict[str, Any],
 ) -> None:
     model = {**SMALL["model"], **core}
@@ -288,7 +290,7 @@ RESUMED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", RESUMED)
-def test_a_restored_team_with_memory_continues_bit_for_bit(name: str) -> None:
+def test_a_restored_run_of_a_team_with_memory_continues_bit_for_bit(name: str) -> None:
     cls = algorithm_class(name)
     algorithm = cls(cls.Config.parse(RESUMED[name]))
     with Training(RECALL, algorithm, seed=3) as whole:
@@ -304,7 +306,7 @@ def test_a_restored_team_with_memory_continues_bit_for_bit(name: str) -> None:
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_recurrent_mappo_recomputes_recorded_log_probs_with_both_clocks(clock: str) -> None:
+def test_recurrent_mappo_recomputes_recorded_log_probs_under_either_world_clock(clock: str) -> None:
     # Once learning has stopped, workers act with the same weights as the learner's.
     config = {
         **ON_POLICY,
@@ -322,7 +324,7 @@ def test_recurrent_mappo_recomputes_recorded_log_probs_with_both_clocks(clock: s
         assert training.running.trainee.policy.value_network.module.spec.core is None
 
 
-def test_algorithms_without_memory_refuse_a_core_with_a_suggestion(wording) -> None:
+def test_algorithms_without_memory_refuse_a_recurrent_core_and_suggest_an_alternative(wording) -> None:
     with wording.raised(SpecError):
         MADDPGConfig.parse({"model": {"core": "gru"}})
     with wording.raised(SpecError, "core"):

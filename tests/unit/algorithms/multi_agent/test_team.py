@@ -43,7 +43,7 @@ def team_of(made: SampleBatch, reward: Any = "sum") -> SampleBatch:
 NOBODY = flags("..", "..", "..")
 
 
-def test_a_row_joins_all_slots_of_a_world_at_the_same_step() -> None:
+def test_a_row_joins_all_agent_slots_of_a_world_at_the_same_step() -> None:
     acts = np.ones((3, 4), np.bool_)
     made = fragment_with_ticks(acts, np.zeros((2, 4), np.bool_), np.zeros((2, 4), np.bool_))
     made["obs"] = np.arange(12, dtype=np.float32).reshape(3, 4, 1)
@@ -56,7 +56,7 @@ def test_a_row_joins_all_slots_of_a_world_at_the_same_step() -> None:
     assert not (team["terminateds"] | team["truncateds"]).any()
 
 
-def test_a_member_that_dies_is_absent_while_the_team_goes_on() -> None:
+def test_a_member_that_died_is_absent_while_its_team_continues() -> None:
     acts = flags("xx", "xx", "x.", "x.")
     team = team_of(fragment_with_ticks(acts, flags("..", ".x", ".."), NOBODY, [[1, 2], [1, 2], [1, 0]]))
     assert team["obs"]["present"][:, 0].tolist() == [[True, True], [True, True], [True, False], [True, False]]
@@ -67,7 +67,7 @@ def test_a_member_that_dies_is_absent_while_the_team_goes_on() -> None:
     assert not team["terminateds"].any()
 
 
-def test_the_state_is_there_whoever_is_left() -> None:
+def test_the_world_state_is_recorded_whichever_members_are_left() -> None:
     team = team_of(fragment_with_ticks(flags("xx", "xx", ".x", ".x"), flags("..", "x.", ".."), NOBODY))
     assert team["obs"]["state"][:, 0, 0].tolist() == [10.0, 20.0, 30.0, 40.0]
 
@@ -80,7 +80,7 @@ def test_the_teams_episode_ends_with_its_last_member() -> None:
     assert not team["obs"]["present"][2].any()
 
 
-def test_a_termination_in_the_last_row_is_detected() -> None:
+def test_a_teams_termination_in_the_last_row_is_detected() -> None:
     team = team_of(fragment_with_ticks(flags("xx", "xx", "xx", ".."), flags("..", "..", "xx"), NOBODY))
     assert team["terminateds"][:, 0].tolist() == [False, False, True]
 
@@ -95,7 +95,7 @@ def test_a_truncated_team_keeps_the_final_observations_of_its_living_members() -
     assert team["obs"]["state"][2, 0].tolist() == [30.0]
 
 
-def test_the_next_fragment_starts_with_the_closing_row_of_a_truncated_team() -> None:
+def test_the_closing_row_of_a_truncated_team_is_the_first_row_of_the_next_fragment() -> None:
     team = JoinTeams(TEAM_OF_TWO, "sum")
     _, before = team((3, fragment_with_ticks(flags("xx", "xx", ".."), NOBODY[:2], flags("..", ".x"))))
     resumed = JoinTeams(TEAM_OF_TWO, "sum")
@@ -107,12 +107,12 @@ def test_the_next_fragment_starts_with_the_closing_row_of_a_truncated_team() -> 
 
 
 @pytest.mark.parametrize(("reward", "expected"), [("sum", [10.0, 5.0]), ("once", [5.0, 5.0])])
-def test_team_rewards_are_summed_over_members_or_counted_once(reward: str, expected: list[float]) -> None:
+def test_a_teams_reward_is_either_summed_over_its_members_or_counted_once(reward: str, expected: list[float]) -> None:
     made = fragment_with_ticks(flags("xx", "x.", "x."), flags(".x", ".."), NOBODY[:2], [[5, 5], [5, 0]])
     assert team_of(made, reward)["rewards"][:, 0].tolist() == expected
 
 
-def test_each_members_reward_is_shown_in_the_row_after_its_step() -> None:
+def test_each_members_reward_is_shown_in_the_row_after_the_step_that_earned_it() -> None:
     made = fragment_with_ticks(flags("xx", "xx", "x."), flags("..", ".x"), NOBODY[:2], [[1, 2], [3, 4]])
     team = JoinTeams(TEAM_OF_TWO, "sum", shows_given=True)
     _, before = team((0, made))

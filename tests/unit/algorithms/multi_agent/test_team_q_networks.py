@@ -28,7 +28,7 @@ def test_the_teams_value_is_monotone_in_each_members_value(seed: int, scale: flo
     assert (values.grad >= 0).all()
 
 
-def test_qmix_mixer_with_unit_weights_equals_the_sum() -> None:
+def test_the_qmix_mixer_with_unit_weights_sums_the_members_values() -> None:
     own = MonotonicMixer((STATE,), MEMBERS, 1)
     for layer in (own.first_weights, own.second_weights, own.first_biases, *own.second_bias[::2]):
         torch.nn.init.zeros_(layer.weight)

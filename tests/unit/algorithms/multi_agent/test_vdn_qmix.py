@@ -99,7 +99,9 @@ def loss_and_outputs(algorithm: VDN, batch: SampleBatch, spaces: Spaces = SPACES
 
 @pytest.mark.parametrize("make", [lambda **more: VDN(VDNConfig(**more)), lambda **more: QMIX(QMIXConfig(**more))])
 @pytest.mark.parametrize("double", [True, False])
-def test_loss_is_the_mean_squared_td_error_with_next_values_from_the_target_networks(make: Any, double: bool) -> None:
+def test_the_loss_is_the_mean_squared_td_error_with_next_values_from_the_target_networks(
+    make: Any, double: bool
+) -> None:
     batch = SampleBatch(ALL, discounts=torch.tensor([[0.0], [0.9], [0.9], [0.5]]))
     loss, outputs = loss_and_outputs(make(double=double), batch)
     values = outputs._values(outputs.views if double else outputs.target_views, batch["next_obs"])
@@ -126,7 +128,9 @@ def test_greedy_next_actions_respect_action_masks() -> None:
 
 
 @pytest.mark.parametrize("cls", [VDN, QMIX])
-def test_unsupported_envs_and_worlds_are_refused_with_an_alternative(cls: type[VDN], wording) -> None:
+def test_single_agent_envs_are_refused_with_advice_to_use_dqn_and_unsupported_worlds_are_refused(
+    cls: type[VDN], wording
+) -> None:
     algorithm = cls(cls.Config())
     with pytest.raises(UsageError, match="use dqn"):
         algorithm.policy(SPACES, seed=0)
@@ -153,7 +157,7 @@ SMALL = {
 }
 
 
-def test_a_resumed_qmix_run_with_its_replay_matches_an_uninterrupted_run_bit_for_bit() -> None:
+def test_a_qmix_run_resumed_with_its_replay_matches_an_uninterrupted_run_bit_for_bit() -> None:
     with Training(GAME, QMIX(QMIXConfig.parse(SMALL)), seed=3) as whole:
         for _ in range(3):
             whole.step()
@@ -166,7 +170,7 @@ def test_a_resumed_qmix_run_with_its_replay_matches_an_uninterrupted_run_bit_for
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), stored)
 
 
-def test_only_the_agent_network_is_sent_to_workers_not_the_mixer() -> None:
+def test_the_agent_network_is_sent_to_workers_but_the_mixer_is_not() -> None:
     with Training(GAME, QMIX(QMIXConfig.parse(SMALL)), seed=3) as training:
         training.step()
         policy = training.running.trainee.policy

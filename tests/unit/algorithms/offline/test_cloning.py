@@ -61,7 +61,7 @@ def test_the_loss_is_the_mean_negative_log_likelihood_of_valid_steps() -> None:
     assert float(loss.total) == pytest.approx(-(np.log(0.75) + np.log(0.25)) / 2)
 
 
-def test_marwil_with_beta_0_is_cloning() -> None:
+def test_the_marwil_loss_with_beta_0_equals_the_cloning_loss() -> None:
     distribution, batch = distribution_and_rows([True, True, True])
     weigh = WeighByAdvantage(None, beta=0.0, start=None, rate=1e-8, max_weight=100.0)  # type: ignore[arg-type]
     batch["weights"] = torch.as_tensor(weigh.weights(np.array([[5.0], [-70.0], [0.0]], np.float32)))
@@ -77,7 +77,7 @@ def test_the_value_loss_is_half_the_mean_squared_error() -> None:
     assert float(loss.total) == pytest.approx(5.0)
 
 
-def test_weights_are_exponentials_of_advantages_in_units_of_their_running_norm() -> None:
+def test_weights_are_exponentials_of_the_advantages_divided_by_their_running_norm() -> None:
     advantages = np.array([[10.0], [-30.0]], np.float32)
     constant = WeighByAdvantage(None, beta=2.0, start=100.0, rate=0.0, max_weight=100.0)  # type: ignore[arg-type]
     np.testing.assert_allclose(constant.weights(advantages), np.exp([[2.0], [-6.0]]), rtol=1e-6)
@@ -86,7 +86,7 @@ def test_weights_are_exponentials_of_advantages_in_units_of_their_running_norm()
     assert half.mean_square == 300  # halfway from 100 to the mean of 100 and 900
 
 
-def test_the_norm_is_initialized_by_the_first_minibatch_then_updated_at_its_rate() -> None:
+def test_the_norm_is_initialized_from_the_first_minibatch_and_then_updated_at_the_given_rate() -> None:
     weigh = WeighByAdvantage(None, beta=1.0, start=None, rate=0.5, max_weight=100.0)  # type: ignore[arg-type]
     first, second = np.array([[300.0], [-900.0]], np.float32), np.array([[100.0], [100.0]], np.float32)
     np.testing.assert_allclose(weigh.weights(first), np.exp(first / np.sqrt(450_000)), rtol=1e-6)
@@ -95,7 +95,7 @@ def test_the_norm_is_initialized_by_the_first_minibatch_then_updated_at_its_rate
     np.testing.assert_allclose(resumed.weights(second), np.exp(second / np.sqrt(230_000)), rtol=1e-6)
 
 
-def test_no_weight_exceeds_its_bound_however_large_an_advantage_is() -> None:
+def test_weights_are_bounded_however_large_the_advantages_are() -> None:
     weigh = WeighByAdvantage(None, beta=1.0, start=1.0, rate=0.0, max_weight=20.0)  # type: ignore[arg-type]
     weights = weigh.weights(np.array([[1e6], [3.0], [2.0], [-1e6]], np.float32))
     np.testing.assert_allclose(weights[:, 0], [20.0, 20.0, np.exp(2.0), 0.0], rtol=1e-6)
@@ -115,7 +115,7 @@ def test_a_truncated_return_bootstraps_from_the_value_of_its_final_observation(t
     np.testing.assert_allclose(found["weights"][:, 0], np.exp((targets - values[:3, 0]) / 2), rtol=1e-5)
 
 
-def test_marwil_prefers_rare_rewarded_actions_that_bc_ignores(tmp_path: Path) -> None:
+def test_marwil_prefers_rare_but_rewarded_actions_that_bc_ignores(tmp_path: Path) -> None:
     actions = np.arange(40) % 4 == 0  # a quarter of the actions are rewarded
     with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
         for action in actions:
@@ -132,7 +132,7 @@ def test_marwil_prefers_rare_rewarded_actions_that_bc_ignores(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("algorithm", [BC, MARWIL])
-def test_mixed_actions_and_masked_choices_are_cloned(tmp_path: Path, algorithm: Any) -> None:
+def test_mixed_discrete_and_continuous_actions_are_cloned_under_an_action_mask(tmp_path: Path, algorithm: Any) -> None:
     rng = np.random.default_rng(0)
     obs, chosen = cue(rng, 60)
     mask = np.ones((61, 3), np.int8)
@@ -176,7 +176,7 @@ def test_a_recurrent_policy_clones_actions_that_require_memory(tmp_path: Path) -
             assert acts == [int(sign > 0)] * 3
 
 
-def test_sequences_that_start_mid_episode_use_the_recurrent_state_of_acting(tmp_path: Path) -> None:
+def test_a_sequence_that_starts_mid_episode_starts_from_the_recurrent_state_reached_by_acting(tmp_path: Path) -> None:
     obs, actions = cue(np.random.default_rng(0), 50)  # two sequences of the default length
     data = write(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2), obs=obs, actions=actions, rewards=np.zeros(50))
     cloning = BC(input=data, **{**SMALL, "model": {"core": "gru", "core_width": 8, "hiddens": []}})
@@ -198,7 +198,7 @@ def test_marwil_refuses_recurrent_networks(wording) -> None:
 
 
 @pytest.mark.parametrize("core", [None, "gru"])
-def test_policies_with_views_clone_actions_that_depend_on_the_previous_observation(
+def test_a_policy_that_sees_two_observations_clones_actions_that_depend_on_the_previous_one(
     tmp_path: Path, core: str | None
 ) -> None:
     rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from tests.unit.algorithms.offline.rows import BOX, CHOICE, ONE_LAYER, critics, 
 NEAR = rounding_error(3 + 4 + 6)
 
 
-def test_the_soft_maximum_converges_to_the_log_of_the_integral_of_exp_q():
+def test_the_sampled_soft_maximum_converges_to_the_log_of_the_integral_of_exp_q():
     _, outputs, named, _, batch, row = made(CQL(model=ONE_LAYER, num_sampled_actions=4000), BOX, rows=3)
     for name, view in outputs.networks.views.items():
         if name.startswith("actor."):
@@ -51,7 +51,7 @@ def test_the_sampled_soft_maximum_matches_a_computation_by_hand():
     np.testing.assert_allclose(outputs.soft_maximum(batch)[..., 0].detach(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_calibration_bounds_values_of_the_actors_actions_below_by_recorded_returns():
+def test_calibration_raises_values_of_the_actors_actions_to_at_least_the_recorded_returns():
     algorithm = CQL(model=ONE_LAYER, num_sampled_actions=2, calibrated=True, input="data")
     _, outputs, _, _, batch, _ = made(algorithm, BOX)
     plain = outputs.soft_maximum(batch)
@@ -104,7 +104,7 @@ def conservative_fixed_point(mdp, behavior, weight):
     return q
 
 
-def test_on_a_small_mdp_the_gradient_vanishes_at_the_exact_conservative_values():
+def test_the_gradient_vanishes_at_the_exact_conservative_values_of_a_small_mdp():
     mdp, behavior = small_mdp(np.random.default_rng(3))
     exact = conservative_fixed_point(mdp, behavior, 0.5)
     algorithm = CQL(model=ONE_LAYER, conservative_weight=0.5, num_critics=1)

@@ -69,7 +69,7 @@ def data(tmp_path: Path) -> str:
         (0.5, (30, 20), {"obs": 2, "prev_actions": 1, "prev_rewards": 2}),
     ],
 )
-def test_the_share_of_data_sets_env_and_sgd_steps_and_resume_is_exact(
+def test_the_share_of_recorded_data_determines_env_and_sgd_steps_and_a_resume_is_exact(
     data: str, tmp_path: Path, share: float | None, counts: tuple[int, int], views: dict[str, int]
 ) -> None:
     named = None if share is None else [{"path": data, "share": share}]
@@ -97,7 +97,7 @@ class ShownRLPD(RLPD):
         return super().critics_loss(outputs, batch, scheduled)
 
 
-def test_rlpd_runs_with_half_of_each_minibatch_from_data_and_layer_normalized_critics(data: str) -> None:
+def test_rlpd_takes_half_of_each_minibatch_from_data_and_layer_normalizes_its_critics(data: str) -> None:
     settings = {**SETTINGS, "training_intensity": 2.0, "num_critics": 3}
     with Training("Pendulum-v1", ShownRLPD(input=[{"path": data, "share": 0.5}], **settings)) as training:
         REWARDS.clear()
@@ -111,7 +111,7 @@ def test_rlpd_runs_with_half_of_each_minibatch_from_data_and_layer_normalized_cr
     assert (RLPD().config.model.critic_normalization, RLPD().config.model.normalization) == ("layer", None)
 
 
-def test_recurrent_networks_are_refused_with_data_of_single_transitions(data: str, wording) -> None:
+def test_recurrent_networks_are_refused_when_learning_from_single_transitions(data: str, wording) -> None:
     with wording.raised(UsageError, "config.model.core"):
         Training("Pendulum-v1", DataSAC(input=data, **{**SETTINGS, "model": {"core": "gru"}})).step()
 
@@ -134,7 +134,7 @@ class Sevens(StatefulSource[SampleBatch]):
         return
 
 
-def test_offline_rows_are_appended_last_and_do_not_update_replay_priorities() -> None:
+def test_rows_from_data_follow_the_replayed_rows_and_do_not_update_replay_priorities() -> None:
     minibatch = SampleBatch(obs=np.zeros((3, 1, 1)), indices=np.array([5, 6, 7]))
     both = AddData(Sevens())(minibatch)
     assert both["obs"].ravel().tolist() == [0, 0, 0, 7, 7]

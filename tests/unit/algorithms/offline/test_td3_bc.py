@@ -14,7 +14,7 @@ from tests.unit.algorithms.offline.rows import BOX, ONE_LAYER, critics, layer, m
 NEAR = rounding_error(3 + 4 + 6)
 
 
-def test_the_actor_loss_is_the_cloning_error_minus_values_normalized_by_their_magnitude():
+def test_the_actor_loss_is_the_cloning_error_minus_values_divided_by_their_mean_magnitude():
     algorithm = TD3BC(model=ONE_LAYER, value_weight=2.0)
     _, outputs, named, _, batch, row = made(algorithm, BOX)
     actions = np.tanh(layer(named, "actor", row["obs"]))
@@ -24,7 +24,7 @@ def test_the_actor_loss_is_the_cloning_error_minus_values_normalized_by_their_ma
     assert algorithm.actor_loss(outputs, batch, {}).total.item() == pytest.approx(expected, rel=NEAR)
 
 
-def test_the_scale_of_the_values_has_no_gradient():
+def test_no_gradient_flows_through_the_factor_that_normalizes_the_values():
     algorithm = TD3BC(model=ONE_LAYER, value_weight=2.0)
     _, outputs, named, _, batch, row = made(algorithm, BOX)
     bias = outputs.views["actor.head.bias"].requires_grad_()

@@ -28,7 +28,7 @@ def gaussian(named, observations):
 
 
 @pytest.mark.parametrize("expectile", [0.1, 0.5, 0.9])
-def test_the_expectile_loss_is_minimal_at_tau_for_a_fair_coin_and_weights_errors_by_sign(expectile):
+def test_the_expectile_loss_weights_errors_by_sign_and_is_minimal_at_the_expectile(expectile):
     values = torch.tensor([expectile], requires_grad=True)  # the expectile of 0 and 1 with equal probability
     loss = expectile_loss(torch.tensor([0.0, 1.0]) - values, expectile).sum()
     (slope,) = torch.autograd.grad(loss, values)
@@ -64,7 +64,7 @@ def test_iql_losses_match_a_computation_by_hand(spaces):
     assert weights[1:].min() < 0.5  # the bound does not hide the exponent
 
 
-def test_iql_samples_no_actions_for_its_losses():
+def test_iql_losses_do_not_sample_actions():
     assert not {"noise", "next_noise"} & made(IQL(model=ONE_LAYER), BOX).batch.keys()
 
 
@@ -86,7 +86,7 @@ def test_awac_losses_for_continuous_actions_match_a_computation_by_hand():
     assert algorithm.actor_loss(outputs, batch, {}).total.item() == pytest.approx(-valid_mean(weighted), rel=NEAR)
 
 
-def test_awac_s_losses_over_choices_are_exact_sums():
+def test_awac_losses_for_discrete_actions_are_exact_sums_over_all_choices():
     algorithm = AWAC(model=ONE_LAYER)
     _, outputs, named, target, batch, row = made(algorithm, CHOICE)
     ahead = (softmax(layer(named, "actor", row["next_obs"])) * critics(target, row["next_obs"]).min(0)).sum(-1)
@@ -100,7 +100,7 @@ def test_awac_s_losses_over_choices_are_exact_sums():
 
 
 @pytest.mark.parametrize("baseline", ["mean", "max"])
-def test_crr_imitates_only_actions_better_than_the_actors_own(baseline):
+def test_crr_imitates_only_recorded_actions_that_are_better_than_the_actors_own_actions(baseline):
     algorithm = CRR(model=ONE_LAYER, weighting="binary", baseline=baseline)
     _, outputs, named, _, batch, row = made(algorithm, BOX)
     means, log_stds = gaussian(named, row["obs"])

@@ -33,17 +33,17 @@ def episodes(*returns: float, truncated: int | None = None) -> SampleBatch:
     ("share", "kept"),
     [(0.0, [3] * 4), (0.25, [3] * 4), (0.5, [1] * 2 + [3] * 4), (1.0, [0, *[1] * 2, *[2] * 3, *[3] * 4])],
 )
-def test_the_best_share_of_the_episodes_is_kept_whole(share, kept):
+def test_the_given_share_of_the_best_episodes_is_kept_in_full_length(share, kept):
     found = KeepBestEpisodes(share)(episodes(-1.0, 2.0, 0.0, 5.0, truncated=1))
     assert found["actions"].tolist() == [kept]
 
 
-def test_episodes_as_good_as_the_last_one_kept_are_kept_too():
+def test_episodes_that_tie_with_the_worst_kept_episode_are_kept_too():
     found = KeepBestEpisodes(0.25)(episodes(1.0, 0.0, 1.0, 1.0))
     assert found["actions"].tolist() == [[0, 2, 2, 2, 3, 3, 3, 3]]
 
 
-def test_the_loss_is_the_negative_log_likelihood_less_the_entropy_bonus():
+def test_the_loss_is_the_negative_log_likelihood_minus_the_entropy_bonus():
     outputs = ActorCriticOutputs(Categorical(torch.tensor([[[0.0, np.log(3.0)]], [[50.0, 0.0]]])), torch.zeros(2, 1))
     batch = SampleBatch(actions=torch.tensor([[1], [1]]), valid=torch.tensor([[True], [False]]))
     loss = rlrun.FilteredBC().loss(outputs, batch, {"entropy_coeff": torch.tensor(2.0)})
@@ -65,7 +65,7 @@ def test_a_recurrent_policy_clones_its_best_episodes():
         assert learner.last_batch["valid"].sum() < 64
 
 
-def test_a_baseline_is_refused(wording):
+def test_filtered_bc_refuses_a_baseline(wording):
     with wording.raised(SpecError, "use_baseline"):
         rlrun.FilteredBC(use_baseline=True)
 

@@ -58,7 +58,7 @@ def test_the_auxiliary_loss_sums_both_value_losses_and_the_kl_from_the_old_polic
 
 
 @pytest.mark.parametrize("settings", [{}, GRU], ids=["dense", "recurrent"])
-def test_the_auxiliary_phase_alone_trains_its_head_on_all_batches_since_the_last_phase(settings: Any) -> None:
+def test_the_auxiliary_head_is_trained_only_in_its_phase_on_all_batches_since_the_last_phase(settings: Any) -> None:
     training = ppg_training(**settings)
     learner = training.running.trainee.learner
 
@@ -79,7 +79,7 @@ def test_the_auxiliary_phase_alone_trains_its_head_on_all_batches_since_the_last
     assert learned[2] > learned[0] + learned[1]
 
 
-def test_the_auxiliary_phase_clones_the_policy_just_before_it_even_for_older_batches() -> None:
+def test_the_auxiliary_phase_preserves_the_latest_policy_even_on_older_batches() -> None:
     training = ppg_training(policy_iterations=2, lr=[[0, 1e-2], [100, 0.0]])  # the second batch changes nothing
     learner = training.running.trainee.learner
     flats = [learner.flat()]
@@ -95,7 +95,7 @@ def test_the_auxiliary_phase_clones_the_policy_just_before_it_even_for_older_bat
 
 
 @pytest.mark.parametrize("settings", [{}, {**GRU, "normalize_observations": True}], ids=["dense", "recurrent"])
-def test_a_resume_within_a_phase_is_exact(settings: Any, tmp_path: Path) -> None:
+def test_resuming_between_two_auxiliary_phases_is_exact(settings: Any, tmp_path: Path) -> None:
     training = ppg_training(**settings)
     for _ in range(2):
         training.step()

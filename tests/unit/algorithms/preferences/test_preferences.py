@@ -57,7 +57,7 @@ def written(folder: Path, lengths: list[int]) -> DataSet:
     return DataSet(folder)
 
 
-def test_preferences_follow_a_logistic_function_of_the_difference_of_returns() -> None:
+def test_preferences_follow_a_logistic_function_of_the_difference_in_returns() -> None:
     generator = np.random.default_rng(0)
     for difference, temperature in ((0.3, 0.1), (-0.5, 1.0), (0.0, 0.1)):
         drawn = preferred(np.full(20_000, difference), np.zeros(20_000), temperature, generator)
@@ -65,7 +65,7 @@ def test_preferences_follow_a_logistic_function_of_the_difference_of_returns() -
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_comparison_packs_two_episodes_in_one_row_with_starts_ends_and_preference_signs(axis: int) -> None:
+def test_a_comparison_packs_two_episodes_into_a_row_with_starts_ends_and_preference_signs(axis: int) -> None:
     def rows(*lengths: int) -> SampleBatch:
         valid = np.arange(4) < np.array(lengths)[:, None]
         ends = np.arange(1, 5) == np.array(lengths)[:, None]
@@ -80,7 +80,7 @@ def test_a_comparison_packs_two_episodes_in_one_row_with_starts_ends_and_prefere
     assert found["episode_starts"].nonzero()[1].tolist() == [0, 4, 0, 4]
 
 
-def test_each_episode_is_in_at_most_one_pair_and_held_out_pairs_use_different_episodes(tmp_path: Path) -> None:
+def test_with_enough_episodes_no_two_pairs_share_one_whether_for_training_or_held_out(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [1, 2, 3, 4, 5, 6, 7, 8])
     kept, held_out = (
         Comparisons(data, pairs=3, held_out=1, length=8, temperature=1e-6, seed=0, is_held_out=is_held_out)
@@ -95,7 +95,7 @@ def test_each_episode_is_in_at_most_one_pair_and_held_out_pairs_use_different_ep
         assert all(better > worse for better, worse in steps)
 
 
-def test_scarce_episodes_are_reused_across_training_pairs_but_held_out_ones_are_not(tmp_path: Path) -> None:
+def test_scarce_episodes_are_reused_across_training_pairs_but_held_out_episodes_are_not(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [1, 2, 3, 4, 5, 6, 7, 8])
     kept, held_out = (
         Comparisons(data, pairs=8, held_out=1, length=8, temperature=1e-6, seed=0, is_held_out=is_held_out)
@@ -120,7 +120,9 @@ def test_scarce_episodes_are_reused_across_training_pairs_but_held_out_ones_are_
         ({"length": 3}, r"has 5 steps, more than .*seq_len \(3\)"),
     ],
 )
-def test_too_few_episodes_or_too_long_ones_are_refused(wanted: dict[str, int], message: str, tmp_path: Path) -> None:
+def test_data_with_too_few_or_too_long_episodes_are_refused(
+    wanted: dict[str, int], message: str, tmp_path: Path
+) -> None:
     data = written(tmp_path / "set", [1, 2, 3, 5])
     with pytest.raises(UsageError, match=message):
         Comparisons(data, temperature=1.0, seed=0, **{"pairs": 1, "held_out": 1, "length": 8, **wanted})
@@ -137,7 +139,7 @@ def stream(lengths: list[int]) -> SampleBatch:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.lists(st.integers(1, 4), min_size=30, max_size=30))
-def test_whole_episodes_are_the_same_wherever_fragments_cut_them(lengths: list[int], sizes: list[int]) -> None:
+def test_episodes_are_assembled_identically_wherever_fragments_cut_them(lengths: list[int], sizes: list[int]) -> None:
     rows, operator, found, begin = stream(lengths), WholeEpisodes(5), [], 0
     total = len(rows["valid"])
     for size in sizes:
@@ -159,7 +161,7 @@ def test_whole_episodes_are_the_same_wherever_fragments_cut_them(lengths: list[i
         assert episode["terminateds"].tolist() == [step == length - 1 for step in range(5)]
 
 
-def test_an_episode_beyond_seq_len_is_refused(wording) -> None:
+def test_an_episode_longer_than_seq_len_is_refused(wording) -> None:
     rows = stream([6]).map(lambda column: column[:, None])
     fragment = SampleBatch({name: column[:-1] for name, column in rows.items() if name != "obs"}, obs=rows["obs"])
     with wording.raised(UsageError, "config.seq_len"):
@@ -206,7 +208,7 @@ def test_no_bootstrap_value_is_added_to_the_final_score_of_a_truncated_episode()
     np.testing.assert_array_equal(targets, np.full((2, 2), 4.0))  # with bootstrapping, the truncated one would have 11
 
 
-def test_the_dpo_loss_matches_the_paper() -> None:
+def test_the_dpo_loss_matches_the_formula_of_the_paper() -> None:
     logits = torch.tensor([[[0.3, -0.2], [1.0, 0.0], [0.1, 0.4], [-1.0, 0.5]]])
     reference = torch.tensor([[[0.0, 0.0], [0.5, 0.0], [0.0, 0.0], [-1.0, 0.0]]])
     batch = SampleBatch(
@@ -222,7 +224,7 @@ def test_the_dpo_loss_matches_the_paper() -> None:
     assert float(loss.statistics["kl_to_reference"]) == pytest.approx(float(log_ratios.sum()) / 2, rel=1e-5)
 
 
-def test_the_reward_model_loss_is_the_cross_entropy_of_margins_divided_by_the_temperature() -> None:
+def test_the_reward_model_loss_is_the_cross_entropy_of_score_margins_over_the_temperature() -> None:
     outputs: Any = SimpleNamespace(score_margins=lambda: torch.tensor([2.0, -0.5, 9.0]))
     batch = SampleBatch(valid=torch.tensor([[True, True], [True, False], [False, False]]))
     loss = rlrun.RewardModel(temperature=0.25).loss(outputs, batch, {})
@@ -252,7 +254,7 @@ def test_a_reward_model_learns_preferences_without_changing_the_policy(tmp_path:
     assert moved == {"reward_model"}
 
 
-def test_rlhf_loads_cloned_weights_as_its_policy_and_its_fixed_reference(tmp_path: Path) -> None:
+def test_rlhf_uses_cloned_weights_as_its_initial_policy_and_as_its_fixed_reference(tmp_path: Path) -> None:
     asks = RandomQuestioner(seed=0)
     demonstrate_to_set(tmp_path / "set", lambda seen, *_: (asks(seen), None), EnvConfig(id=DIALOGUES), 2, 0)
     with Training(DIALOGUES, rlrun.BC(model=MODEL, input=str(tmp_path / "set"))) as cloned:
@@ -312,7 +314,7 @@ def test_dpo_with_reward_model_labels_trains_only_the_actor(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("algorithm", ["RLHF", "DPO", "DPO by a reward model"])
-def test_a_resume_mid_episode_is_exact(algorithm: str, tmp_path: Path) -> None:
+def test_resuming_in_the_middle_of_an_episode_is_exact(algorithm: str, tmp_path: Path) -> None:
     make = partial(getattr(rlrun, algorithm[:4].strip()), **({"labels": "reward_model"} if " " in algorithm else {}))
     with Training(DIALOGUES, make(**SMALL)) as whole:
         whole.step()

@@ -7,7 +7,7 @@ from tests.rounding import rounding_error
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_the_best_action_of_a_quadratic_is_found(size):
+def test_the_search_finds_the_maximum_of_a_quadratic(size):
     generator = np.random.default_rng(0)
     best = generator.uniform(-0.8, 0.8, (50, size))
     noise = generator.standard_normal((50, 2, 64, size))
@@ -19,7 +19,7 @@ def test_the_best_action_of_a_quadratic_is_found(size):
         assert errors.max() < 0.05
 
 
-def test_the_search_returns_the_bound_when_values_increase_beyond_it():
+def test_the_search_returns_the_action_bound_if_values_increase_all_the_way_to_it():
     noise = np.random.default_rng(1).standard_normal((20, 2, 64, 1))
     np.testing.assert_allclose(greedy_actions(lambda actions: actions[..., 0], noise, 6), 1.0, atol=0.03)
 

@@ -41,7 +41,7 @@ def minibatch(generator, rows):
     )
 
 
-def test_it_acts_greedily_by_its_first_critic():
+def test_qtopt_acts_greedily_by_its_first_critic():
     with Training(PENDULUM, QTOpt(**{**SMALL, "cem_samples": 64, "cem_elites": 6}), seed=1) as training:
         training.start()
         policy, flat = policy_and_flat(training)
@@ -63,7 +63,7 @@ def test_it_acts_greedily_by_its_first_critic():
         np.testing.assert_array_equal(behavior.actions(obs, None), env_actions)
 
 
-def test_targets_are_the_minimum_of_both_target_critics_at_the_target_greedy_action():
+def test_targets_use_the_minimum_of_both_target_critics_at_the_target_networks_greedy_action():
     generator = np.random.default_rng(4)
     with Training(PENDULUM, QTOpt(**SMALL), seed=1) as training:
         training.start()
@@ -136,6 +136,6 @@ def test_discrete_actions_are_refused(wording):
         Training("CartPole-v1", QTOpt(**SMALL), seed=1).start()
 
 
-def test_more_elites_than_samples_are_refused(wording):
+def test_setting_more_elites_than_samples_is_refused(wording):
     with wording.raised(SpecError, "cem_elites", "cem_samples"):
         QTOptConfig(cem_samples=8, cem_elites=9)

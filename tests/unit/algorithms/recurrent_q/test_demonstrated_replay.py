@@ -95,7 +95,7 @@ def are_shown(batch: Mapping[str, Any]) -> Any:
     return batch["indices"] < 0
 
 
-def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> None:
+def test_each_drawn_row_is_a_demonstration_with_the_given_probability(shown: str) -> None:
     replay = replay_of(shown, 0.25)
     replay.add(0, fragment_counting_from())
     batches = [replay.sample(32, 0) for _ in range(500)]
@@ -106,7 +106,7 @@ def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> N
     assert replay.drawn_batches == 500
 
 
-def test_drawing_several_minibatches_at_once_equals_drawing_them_one_by_one(shown: str) -> None:
+def test_several_minibatches_drawn_at_once_equal_those_drawn_one_by_one(shown: str) -> None:
     together, one_by_one = (replay_of(shown, 0.5, sampling="uniform") for _ in range(2))
     for replay in (together, one_by_one):
         replay.add(0, fragment_counting_from())
@@ -115,7 +115,7 @@ def test_drawing_several_minibatches_at_once_equals_drawing_them_one_by_one(show
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
-def test_ratios_0_and_1_draw_no_or_only_demonstrations(shown: str, ratio: float) -> None:
+def test_a_demonstration_ratio_of_0_draws_none_and_a_ratio_of_1_draws_nothing_else(shown: str, ratio: float) -> None:
     replay = replay_of(shown, ratio)
     replay.add(0, fragment_counting_from())
     assert set(are_shown(replay.sample(64, 0)).tolist()) == {bool(ratio)}
@@ -133,13 +133,13 @@ def test_every_demonstrated_step_after_the_burn_in_is_drawn_with_a_zero_initial_
     assert set(batch["discounts"][ends].tolist()) == {0.0}
 
 
-def test_rewards_of_demonstrations_are_scaled_and_clipped_as_collected_ones_are(shown: str) -> None:
+def test_rewards_of_demonstrations_are_scaled_and_clipped_like_collected_rewards(shown: str) -> None:
     replay = replay_of(shown, 1.0, scale=RewardScale(0.5, clip=2.0))
     replay.add(0, fragment_counting_from())
     assert np.unique(replay.sample(500, 0)["rewards"]).tolist() == pytest.approx([0.0, 1.8, 2.0])
 
 
-def test_priorities_are_updated_in_the_buffer_a_row_came_from(shown: str) -> None:
+def test_priorities_are_updated_in_the_buffer_that_a_row_came_from(shown: str) -> None:
     replay = replay_of(shown, 0.5)
     replay.add(0, fragment_counting_from())
     batch = replay.sample(400, 0)
@@ -162,7 +162,7 @@ def test_demonstrations_are_never_overwritten(shown: str) -> None:
     assert replay.stored_steps == 60 * 20
 
 
-def test_a_resumed_replay_draws_the_same(shown: str) -> None:
+def test_a_resumed_replay_draws_the_same_rows_as_an_uninterrupted_one(shown: str) -> None:
     replay = replay_of(shown, 0.5)
     replay.add(0, fragment_counting_from())
     batch = replay.sample(8, 0)
@@ -180,6 +180,6 @@ def test_a_resumed_replay_draws_the_same(shown: str) -> None:
             np.testing.assert_array_equal(found[name], column)
 
 
-def test_without_demonstrations_it_says_how_to_make_some() -> None:
+def test_the_error_for_missing_demonstrations_names_the_command_that_records_some() -> None:
     with pytest.raises(UsageError, match="rlrun demonstrate"):
         replay_of(None, 0.25).add(0, fragment_counting_from())

@@ -72,7 +72,7 @@ def unrolled(policy: RecurrentQPolicy, observations: Any, starts: Any, memory: A
 
 @pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize(("space", "length"), [(NUMBERS, 200), (CHOICES, 60), (IMAGES, 4)])
-def test_acting_and_learning_networks_agree_over_long_sequences_with_resets(
+def test_the_acting_and_learning_networks_agree_on_long_sequences_with_resets(
     space: gymnasium.Space[Any], length: int, dueling: bool
 ) -> None:
     policy, columns = policy_of(space, dueling=dueling), 5
@@ -100,7 +100,7 @@ def tail(tree: Any, t: int) -> Any:
     return {key: leaf[t:] for key, leaf in tree.items()} if isinstance(tree, dict) else tree[t:]
 
 
-def test_a_reset_within_a_row_equals_starting_a_new_row() -> None:
+def test_a_reset_within_a_row_has_the_same_effect_as_the_start_of_a_new_row() -> None:
     policy = policy_of(NUMBERS)
     observations = observations_of(NUMBERS, 9, 1)
     starts = np.zeros((9, 1), np.bool_)
@@ -113,7 +113,7 @@ def test_a_reset_within_a_row_equals_starting_a_new_row() -> None:
     assert not torch.allclose(values[:, 4:], unrolled(policy, observations[4:], starts[4:] * False, before)[0])
 
 
-def test_nothing_from_before_a_reset_gets_a_gradient() -> None:
+def test_no_gradient_reaches_anything_before_a_reset() -> None:
     net = policy_of(NUMBERS).module
     observations = torch.randn(2, 6, 3, requires_grad=True)
     starts = torch.zeros(2, 6, dtype=torch.bool)
@@ -126,7 +126,7 @@ def test_nothing_from_before_a_reset_gets_a_gradient() -> None:
     assert gradient[1].all(-1).all()
 
 
-def test_the_burn_in_warms_up_both_recurrent_states_without_gradient() -> None:
+def test_the_burn_in_warms_up_both_recurrent_states_without_a_gradient() -> None:
     policy = policy_of(NUMBERS)
     flat = policy.parameters.gather(policy.module)
     views, target = policy.parameters.views(flat.requires_grad_()), policy.parameters.views(flat.detach() * 0.5)
@@ -144,7 +144,7 @@ def test_the_burn_in_warms_up_both_recurrent_states_without_gradient() -> None:
     assert not torch.allclose(values, target_values)
 
 
-def test_a_resumed_policy_acts_the_same_to_the_last_bit() -> None:
+def test_a_resumed_policy_acts_exactly_like_an_uninterrupted_one() -> None:
     policy = policy_of(NUMBERS)
     observations, noise = observations_of(NUMBERS, 20, 3), np.random.default_rng(2).random((20, 3, 2), np.float32)
     starts = np.zeros((20, 3), np.bool_)
@@ -165,7 +165,7 @@ def test_a_resumed_policy_acts_the_same_to_the_last_bit() -> None:
         np.testing.assert_array_equal(found[name], column)
 
 
-def test_outside_training_the_policy_keeps_its_state_until_an_episode_begins() -> None:
+def test_outside_training_the_policy_keeps_its_recurrent_state_until_the_next_episode_begins() -> None:
     policy = policy_of(NUMBERS)
     behavior = acting(policy)
     observations = observations_of(NUMBERS, 12, 2)

@@ -154,7 +154,7 @@ def test_the_stored_recurrent_state_matches_the_network_unrolled_from_the_episod
             np.testing.assert_allclose(fragment["state"][t], state.detach(), atol=rounding_error(64 + 64))
 
 
-def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -> None:
+def test_a_resumed_run_learns_and_acts_exactly_like_an_uninterrupted_one(tmp_path: Any) -> None:
     config = {
         "replay": {"burn_in": 4, "length": 8, "stride": 4, "capacity": 600},
         "num_envs_per_worker": 2,
@@ -180,7 +180,7 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
     assert expected[-1]["sgd_steps"] == (expected[-1]["env_steps"] - 100) // 10
 
 
-def test_a_gru_learns_and_stores_half_the_recurrent_state_of_an_lstm() -> None:
+def test_a_gru_learns_and_stores_a_recurrent_state_half_the_size_of_an_lstms() -> None:
     config = {
         "model": {"core": "gru", "core_width": 8, "hiddens": [8]},
         "replay": {"burn_in": 2, "length": 4, "stride": 1},

@@ -28,7 +28,7 @@ def rows_of(training: Training, iterations: int) -> list[list[Any]]:
     return [[result[name] for name in NAMES] for result in (training.step() for _ in range(iterations))]
 
 
-def test_with_demonstration_ratio_0_it_equals_r2d2_bit_for_bit() -> None:
+def test_r2d3_with_demonstration_ratio_0_equals_r2d2_bit_for_bit() -> None:
     with (
         Training("MountainCar-v0", R2D2(**CONFIG), seed=2) as plain,
         Training("MountainCar-v0", R2D3(**CONFIG, demonstrations=SHOWN, demonstration_ratio=0.0), seed=2) as shown,

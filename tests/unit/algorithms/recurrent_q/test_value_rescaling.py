@@ -8,13 +8,13 @@ from tests.rounding import rounding_error
 VALUES = torch.cat([torch.linspace(-2000, 2000, 4001), torch.linspace(-1, 1, 2001)])
 
 
-def test_the_inverse_returns_every_value() -> None:
+def test_rescaling_and_its_inverse_undo_each_other() -> None:
     near = rounding_error(2 * 6)  # rounding of the function and of its inverse
     torch.testing.assert_close(unrescaled(rescaled(VALUES)), VALUES, rtol=near, atol=near)
     torch.testing.assert_close(rescaled(unrescaled(VALUES / 20)), VALUES / 20, rtol=near, atol=near)
 
 
-def test_larger_values_stay_larger_and_0_stays_0() -> None:
+def test_rescaling_and_its_inverse_preserve_order_and_map_0_to_0() -> None:
     ordered = VALUES.double().sort().values.unique()
     assert (rescaled(ordered).diff() > 0).all()
     assert (unrescaled(ordered).diff() > 0).all()

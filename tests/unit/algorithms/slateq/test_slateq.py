@@ -76,7 +76,7 @@ def test_the_value_of_a_slate_weights_item_values_by_click_probabilities() -> No
     np.testing.assert_allclose(slate_values(*map(torch.from_numpy, (values, logits, slates.astype(float)))), expected)
 
 
-def test_greedy_slates_are_optimal_for_one_item_and_never_exceed_the_optimum_for_more() -> None:
+def test_greedy_slates_of_one_item_are_optimal_and_larger_ones_never_exceed_the_optimal_value() -> None:
     generator = np.random.default_rng(0)
     values, logits = generator.normal(size=(50, 7)), generator.normal(size=(50, 6))
     for size in (1, 2, 3):
@@ -93,7 +93,7 @@ def test_greedy_slates_are_optimal_for_one_item_and_never_exceed_the_optimum_for
     assert all_slates(50, 5) is None
 
 
-def test_it_acts_with_the_slate_of_highest_value() -> None:
+def test_slateq_shows_the_slate_of_the_highest_value() -> None:
     policy = policy_of()
     batch = minibatch(np.random.default_rng(1), [0] * 5)
     outputs = networks(policy, batch)
@@ -115,7 +115,7 @@ def test_it_acts_with_the_slate_of_highest_value() -> None:
         assert worth(slate.tolist()) == pytest.approx(best, rel=rounding_error(40))
 
 
-def test_errors_compare_the_clicked_items_value_with_the_target_of_the_next_observation() -> None:
+def test_td_errors_compare_the_clicked_items_value_with_the_target_from_the_next_observation() -> None:
     policy, algorithm = policy_of(), SlateQ(**SMALL)
     batch = minibatch(np.random.default_rng(2), [0, 1, 2, 0, 2])
     outputs = networks(policy, batch)
@@ -135,7 +135,7 @@ def test_errors_compare_the_clicked_items_value_with_the_target_of_the_next_obse
     assert (loss.priorities - errors.abs()).abs().max() < 1e-5
 
 
-def test_the_choice_loss_is_the_cross_entropy_over_shown_items_and_no_click() -> None:
+def test_the_choice_loss_is_the_cross_entropy_over_the_shown_items_and_the_option_not_to_click() -> None:
     policy, algorithm = policy_of(), SlateQ(**SMALL)
     batch = minibatch(np.random.default_rng(3), [0, 1, 2, 0, 2])
     outputs = networks(policy, batch)
@@ -147,7 +147,7 @@ def test_the_choice_loss_is_the_cross_entropy_over_shown_items_and_no_click() ->
     assert float(algorithm.choice_loss(outputs, batch, {}).total) == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_the_choice_model_learns_the_interests_that_decide_clicks() -> None:
+def test_the_choice_model_learns_the_interests_that_determine_clicks() -> None:
     env = InterestEvolution(num_candidates=4, num_topics=3)
     policy, algorithm = SlateQPolicy(Spaces(env.observation_space, env.action_space), SlateQConfig(), 0), SlateQ()
     generator = np.random.default_rng(0)
@@ -179,12 +179,12 @@ def test_the_choice_model_learns_the_interests_that_decide_clicks() -> None:
     assert np.corrcoef(logits.ravel(), interests.ravel())[0, 1] > 0.97
 
 
-def test_logits_are_linear_in_the_features_of_items() -> None:
+def test_logits_are_linear_in_the_item_features() -> None:
     coefficients, items = np.array([[2.0, -1.0, 0.5]]), np.array([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])
     np.testing.assert_allclose(choice_logits(coefficients, items), [[2.5, -0.5, 1.5]])
 
 
-def test_random_slates_have_no_duplicates_and_include_all_items_equally_often() -> None:
+def test_random_slates_have_no_duplicates_and_show_every_item_equally_often() -> None:
     actions = SlateActions(SPACES.action)
     exploration = EpsilonGreedySlates(actions)
     noise = exploration.noise(np.random.default_rng(0), 1, 4000)[0]

@@ -92,7 +92,7 @@ def test_fisher_vector_products_match_the_exact_fisher_matrix_of_a_gaussian_poli
     torch.testing.assert_close(products(at, point, 0.0), fisher_matrix(at, point, actions))
 
 
-def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_it_has_unknowns() -> None:
+def test_conjugate_gradients_solve_a_system_in_one_step_per_unknown() -> None:
     root = torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     matrix = root @ root.T + torch.eye(6, dtype=torch.float64)
     target = torch.arange(6, dtype=torch.float64)
@@ -102,7 +102,7 @@ def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_it_has_unknowns(
 
 
 @pytest.mark.parametrize("sign", [0.0, -1.0])
-def test_without_positive_curvature_the_step_is_zero(sign: float) -> None:
+def test_the_step_is_zero_if_the_curvature_is_not_positive(sign: float) -> None:
     target = torch.tensor([1.0, -2.0])
     assert not conjugate_gradient(lambda vector: sign * vector, target, 3).any()
     assert not scaled_to(0.01, target, sign * target).any()
@@ -132,7 +132,7 @@ def linear(algorithm: TRPO, action: gymnasium.Space[Any]) -> tuple[Policy, dict[
     return policy, policy.parameters.views(policy.parameters.gather(policy.module))
 
 
-def test_the_step_of_a_softmax_bandit_is_the_closed_form_natural_gradient() -> None:
+def test_the_step_on_a_softmax_bandit_follows_the_closed_form_natural_gradient() -> None:
     algorithm = rlrun.NPG(max_kl=0.002, damping=1e-6, cg_steps=4, model={"hiddens": []})
     policy, parameters = linear(algorithm, Discrete(3))
     probabilities = torch.tensor([0.5, 0.25, 0.25])
@@ -149,7 +149,7 @@ def test_the_step_of_a_softmax_bandit_is_the_closed_form_natural_gradient() -> N
 
 
 @pytest.mark.parametrize("tried", [1, 10])
-def test_a_line_search_keeps_the_divergence_within_its_bound_or_restores_the_weights(tried: int) -> None:
+def test_the_line_search_keeps_the_divergence_within_its_bound_or_restores_the_weights(tried: int) -> None:
     """Small actions are rewarded, so the Gaussian shrinks, and its divergence outgrows the quadratic model."""
     algorithm = rlrun.TRPO(max_kl=0.5, line_search_steps=tried, model={"hiddens": []})
     policy, parameters = linear(algorithm, Box(-1, 1, (1,), np.float32))
@@ -185,7 +185,9 @@ SHAPES: dict[str, tuple[str, Mapping[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("env", "config"), SHAPES.values(), ids=SHAPES)
-def test_a_step_improves_the_surrogate_within_its_bound(env: str, config: Mapping[str, Any]) -> None:
+def test_a_step_improves_the_surrogate_and_keeps_the_divergence_within_its_bound(
+    env: str, config: Mapping[str, Any]
+) -> None:
     model = {"hiddens": [8], **config.get("model", {})}
     training = Training(EnvConfig(id=env), rlrun.TRPO(**{**SMALL, **config, "model": model}), seed=5)
     learner = training.running.trainee.learner
@@ -207,7 +209,7 @@ def test_a_step_improves_the_surrogate_within_its_bound(env: str, config: Mappin
     assert 0.001 < kl <= 0.01001
 
 
-def test_the_policy_lag_is_zero_although_two_objectives_use_each_batch() -> None:
+def test_the_policy_lag_is_zero_although_each_batch_is_used_for_two_objectives() -> None:
     training = Training(EnvConfig(id="CartPole-v1"), rlrun.NPG(**SMALL, model={"hiddens": [8]}), seed=0)
     results = [training.step() for _ in range(2)]
     training.close()
@@ -225,7 +227,7 @@ def test_a_resumed_run_matches_an_uninterrupted_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["TRPO", "NPG"])
-def test_several_learners_and_curiosity_are_refused_with_a_reason(name: str, wording) -> None:
+def test_trust_region_algorithms_refuse_several_learners_and_curiosity(name: str, wording) -> None:
     with wording.raised(SpecError, "num_learners"):
         getattr(rlrun, name)(num_learners=2)
     with wording.raised(SpecError):

@@ -54,7 +54,7 @@ def test_final_observations_are_taken_from_the_infos(name: str) -> None:
     assert step.rewards.tolist() == [0.0, 1.0, 1.0]
 
 
-def test_a_step_without_final_observations_in_its_infos_has_none() -> None:
+def test_a_step_whose_infos_lack_final_observations_has_none() -> None:
     env = GymnasiumTensorEnv(Clocks(AutoresetMode.SAME_STEP, ""), CPU)
     env.reset(seeds=torch.arange(3))
     step = env.step(torch.zeros(3))

@@ -34,7 +34,7 @@ class Counters:
         return self.get_observations(), actions.sum(1), dones.long(), extras
 
 
-def test_time_outs_truncate_and_other_ends_terminate() -> None:
+def test_time_outs_count_as_truncations_and_all_other_episode_ends_as_terminations() -> None:
     env = RslRlEnv(Counters(), CPU)
     assert env.reset(seeds=torch.arange(4)).tolist() == [[0.0]] * 4
     assert not env.step(torch.zeros(4, 2)).terminateds.any()
@@ -46,7 +46,7 @@ def test_time_outs_truncate_and_other_ends_terminate() -> None:
     assert step.finals is None
 
 
-def test_all_ends_terminate_where_the_simulator_reports_no_time_outs() -> None:
+def test_all_episode_ends_count_as_terminations_if_the_simulator_reports_no_time_outs() -> None:
     env = RslRlEnv(Counters(says_time_outs=False), CPU)
     env.step(torch.zeros(4, 2))
     step = env.step(torch.zeros(4, 2))
@@ -61,7 +61,7 @@ def test_observation_groups_become_parts_of_a_dict_space() -> None:
     assert {key: leaf.shape for key, leaf in env.reset().items()} == {"policy": (4, 1), "critic": (4, 2)}
 
 
-def test_the_simulator_is_seeded_once_and_first_episode_lengths_can_be_spread() -> None:
+def test_the_simulator_is_seeded_once_and_the_lengths_of_first_episodes_can_be_spread() -> None:
     simulator = Counters()
     env = RslRlEnv(simulator, CPU, seed=simulator.seeds.append, spread_episodes=True)
     env.reset(seeds=torch.tensor([5, 6, 7, 8]))

@@ -53,7 +53,7 @@ def config_of(run: str, *parts: str) -> Any:
         ),
     ],
 )
-def test_recorded_experience_becomes_a_data_set_with_the_command_that_converts_it(
+def test_recorded_input_is_translated_to_a_data_set_with_the_command_that_converts_it(
     written: str, read: Any, said: str
 ) -> None:
     text = text_of("BC", f"{{{written}}}")
@@ -69,7 +69,7 @@ def test_training_without_converted_data_names_the_conversion_command(wording) -
     assert told[1] == wording("theirs.yaml", "/tmp/steps.json")
 
 
-def test_offline_algorithms_stop_by_sgd_steps_and_need_no_env() -> None:
+def test_translated_offline_algorithms_stop_by_sgd_steps_and_need_no_env() -> None:
     text_of("BC")
     Path("theirs.yaml").write_text("a: {run: BC, stop: {timesteps_total: 500000}, config: {input: x}}")
     spec = parse_document(translated_text(Path("theirs.yaml"))).data["a"]
@@ -90,7 +90,9 @@ def test_offline_algorithms_stop_by_sgd_steps_and_need_no_env() -> None:
         ("MARWIL", "lr: 1", "episode_reward_mean: 5", {"evaluation/episode_return_mean": 5}),
     ],
 )
-def test_iterations_and_rows_become_sgd_steps(run: str, config: str, stop: str, expected: dict[str, int]) -> None:
+def test_stops_in_iterations_or_rows_are_converted_to_sgd_steps(
+    run: str, config: str, stop: str, expected: dict[str, int]
+) -> None:
     assert spec_of(run, f"{{input: x, {config}}}", "CartPole-v1", f"{{{stop}}}")["stop"] == expected
 
 
@@ -101,7 +103,7 @@ def test_decision_transformer_schedules_are_converted_from_windows_to_sgd_steps(
     assert (dt["target_return"], dt["return_scale"], dt["max_steps"]) == (200.0, 1.0, 500)
 
 
-def test_envs_get_a_wrapper_for_normalized_actions_in_the_data(wording) -> None:
+def test_envs_get_a_wrapper_if_the_recorded_actions_are_normalized(wording) -> None:
     normalized = "{input: x, actions_in_input_normalized: true}"
     rescaled = [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}]
     assert spec_of("CQL", normalized, "Pendulum-v0")["env"] == {"id": "Pendulum-v1", "wrappers": rescaled}
@@ -109,7 +111,7 @@ def test_envs_get_a_wrapper_for_normalized_actions_in_the_data(wording) -> None:
     assert wording("RescaleAction") in text_of("CQL", normalized, "lab.Robot").splitlines()
 
 
-def test_cql_conservative_weight_is_half_of_rllibs_min_q_weight(wording) -> None:
+def test_the_conservative_weight_of_cql_is_half_of_rllibs_min_q_weight(wording) -> None:
     cql = config_of("CQL", "{input: x, min_q_weight: 3.0, optimization: {critic_learning_rate: 0.5}}")
     assert (cql["conservative_weight"], cql["critic_lr"]) == (1.5, 0.5)
     assert wording("20,000") in text_of("CQL", "{input: x}").splitlines()
@@ -117,7 +119,7 @@ def test_cql_conservative_weight_is_half_of_rllibs_min_q_weight(wording) -> None
         text_of("CQL", "{input: x, bc_iters: 200000000}")
 
 
-def test_crr_temperature_becomes_its_inverse_beta() -> None:
+def test_crrs_temperature_is_converted_to_its_inverse_beta() -> None:
     crr = config_of("CRR", "{input: x, temperature: 4.0, weight_type: exp, advantage_type: expectation}")
     assert (crr["beta"], crr.get("weighting", "exp")) == (0.25, "exp")
     assert crr.get("baseline", "mean") == "mean"
@@ -134,7 +136,7 @@ def test_r2d2_batch_sizes_are_converted_from_steps_to_sequences() -> None:
     assert (r2d2["training_intensity"], r2d2["target_update_interval"]) == (0.15, 150)
 
 
-def test_qmix_is_translated_with_whole_episode_sequences_and_a_gru(wording) -> None:
+def test_qmix_is_translated_to_use_whole_episodes_as_sequences_and_a_gru(wording) -> None:
     config = "{horizon: 8, replay_buffer_config: {capacity: 10}, rollout_fragment_length: 6, mixing_embed_dim: 16}"
     spec = spec_of("QMIX", config, "lab.worlds.Chase")
     assert spec["env"]["world"] == "lab.worlds:Chase"
@@ -157,7 +159,7 @@ def test_maddpg_policies_are_merged_into_one_team_policy(wording) -> None:
         text_of("MADDPG", f"{{{policies % ', use_local_critic: true'}}}", "lab.worlds.Chase")
 
 
-def test_maml_workers_become_tasks_and_mbmpo_workers_are_dropped() -> None:
+def test_workers_of_maml_are_translated_to_tasks_and_workers_of_mbmpo_are_dropped() -> None:
     shared = "num_workers: 4, num_envs_per_worker: 10, inner_adaptation_steps: 2, horizon: 50"
     maml = spec_of("MAML", f"{{{shared}}}", "CartPole-v1", "{training_iteration: 3}")
     config = maml["config"]
@@ -173,7 +175,7 @@ def test_maml_workers_become_tasks_and_mbmpo_workers_are_dropped() -> None:
     assert "num_workers" not in config
 
 
-def test_alphazero_temperature_is_inverted() -> None:
+def test_the_temperature_of_alphazero_is_inverted() -> None:
     searched = "mcts_config: {temperature: 2.0, num_simulations: 7, add_dirichlet_noise: false}"
     batches = (
         "num_workers: 2, rollout_fragment_length: 50, train_batch_size: 200, sgd_minibatch_size: 50, num_sgd_iter: 3"
@@ -191,7 +193,7 @@ def test_alphazero_temperature_is_inverted() -> None:
     assert config["ranked_returns"] is None
 
 
-def test_dreamer_minibatches_per_episode_become_a_training_intensity() -> None:
+def test_the_minibatches_per_episode_of_dreamer_are_converted_to_a_training_intensity() -> None:
     config = config_of("Dreamer", "{horizon: 250, dreamer_train_iters: 25, td_model_lr: 0.5}", "Pendulum-v1")
     assert (config["training_intensity"], config["lr"], config["replay"]) == (
         0.1,
@@ -200,14 +202,14 @@ def test_dreamer_minibatches_per_episode_become_a_training_intensity() -> None:
     )
 
 
-def test_bandits_keep_rllibs_posterior_and_refuse_alpha(wording) -> None:
+def test_translated_bandits_keep_rllibs_posterior_and_refuse_the_alpha_setting(wording) -> None:
     assert config_of("BanditLinTS", "{}", "lab.Bandit")["v"] == 1.0
     assert config_of("BanditLinUCB", "{model: {lambda_: 0.5}}", "lab.Bandit")["ridge"] == 0.5
     with wording.raised(SpecError):
         text_of("BanditLinUCB", "{model: {alpha: 0.9}}", "lab.Bandit")
 
 
-def test_envs_of_rllib_examples_are_replaced_and_unknown_arguments_reported() -> None:
+def test_envs_of_rllib_examples_are_replaced_and_their_unknown_arguments_are_reported() -> None:
     repeating = "ray.rllib.examples.env.repeat_after_me_env.RepeatAfterMeEnv"
     spec = spec_of("PPO", "{env_config: {config: {repeat_delay: 2}}}", repeating)
     assert spec["env"] == {"id": "rlrun.toys:RepeatAfterMe", "kwargs": {"delay": 2}}
@@ -223,7 +225,7 @@ def test_every_rlrun_replacement_env_can_be_loaded() -> None:
         load_object(path, "env")
 
 
-def test_the_two_step_game_of_rllib_splits_its_reward() -> None:
+def test_the_two_step_game_splits_its_reward_between_agents_as_in_rllib() -> None:
     game = TwoStepGame(split=True)
     game.reset(0)
     game.step({"agent_0": 1, "agent_1": 0})

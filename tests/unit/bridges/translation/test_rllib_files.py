@@ -63,7 +63,7 @@ def problems(written: str, **options: Any) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_an_rllib_file_is_trained_directly_with_rllibs_defaults(wording) -> None:
+def test_an_rllib_file_can_be_trained_directly_and_uses_rllibs_defaults(wording) -> None:
     Path("balance.yaml").write_text(PPO)
     told: list[str] = []
     (experiment,) = load_experiments([Path("balance.yaml")], tell=told.append)
@@ -79,7 +79,7 @@ def test_an_rllib_file_is_trained_directly_with_rllibs_defaults(wording) -> None
     assert told == wording("rlrun translate balance.yaml", "1.13")
 
 
-def test_translated_text_trains_identically_and_lists_each_change_once_by_severity(wording) -> None:
+def test_translated_text_describes_the_same_training_and_lists_each_change_once_by_severity(wording) -> None:
     text = text_of(PPO)
     assert "  num_epochs: {grid_search: [6, 8]}  # line 10: num_sgd_iter\n" in text
     assert "  lr: 5e-05  # RLlib's default of lr\n" in text
@@ -127,7 +127,7 @@ def test_an_untranslatable_key_that_affects_learning_is_refused_unless_lenient(
         load_experiments([Path("theirs.yaml")])
 
 
-def test_train_batch_size_is_env_steps_for_ppo_and_minibatch_rows_for_dqn() -> None:
+def test_train_batch_size_is_read_as_env_steps_for_ppo_and_as_minibatch_rows_for_dqn() -> None:
     assert config_of("PPO", "{train_batch_size: 512}")["train_batch_size"] == 512
     dqn = config_of("DQN", "{train_batch_size: 512}")
     assert (dqn["minibatch_size"], "train_batch_size" in dqn) == (512, False)
@@ -148,20 +148,20 @@ def test_target_update_frequencies_are_converted_from_env_steps_to_minibatches()
 
 
 @pytest.mark.parametrize(("run", "rows"), [("IMPALA", 500), ("A2C", 40), ("A3C", 10)])
-def test_grad_clip_of_summed_losses_is_divided_by_the_batch_size(run: str, rows: int) -> None:
+def test_a_grad_clip_for_summed_losses_is_divided_by_the_batch_size(run: str, rows: int) -> None:
     config = config_of(run, "{grad_clip: 40.0, vf_loss_coeff: 0.5}")
     assert config["max_grad_norm"] == pytest.approx(40 / rows)
     assert config["vf_loss_coeff"] == 0.25  # RLlib halves the squared error
     assert config.get("normalize_rewards") is (False if run == "IMPALA" else None)  # the others have this default
 
 
-def test_entropy_coeff_of_2018_has_its_sign_flipped() -> None:
+def test_the_sign_of_an_entropy_coeff_from_2018_is_flipped() -> None:
     config = config_of("A3C", "{sample_batch_size: 20, entropy_coeff: -0.01}")
     assert (config["entropy_coeff"], config["rollout_fragment_length"]) == (0.01, 20)
     assert "penalize entropy" in problems("a: {run: PPO, env: CartPole-v1, config: {entropy_coeff: -0.01}}")[0]
 
 
-def test_entropy_coeff_of_the_new_learner_api_is_divided_by_the_batch_size() -> None:
+def test_the_entropy_coeff_of_the_new_learner_api_is_divided_by_the_batch_size() -> None:
     config = config_of("IMPALA", "{_enable_learner_api: true, entropy_coeff: 0.01}")
     assert config["entropy_coeff"] == pytest.approx(0.01 / 500)
 
@@ -176,7 +176,7 @@ def test_appo_ignores_lambda_as_in_rllib() -> None:
     assert config_of("APPO", "{lambda: 0.9}")["gae_lambda"] == 1.0
 
 
-def test_the_2018_tuning_example_is_translated_with_defaults_of_2018() -> None:
+def test_the_tuning_example_of_2018_is_translated_with_the_defaults_of_2018() -> None:
     config = config_of(
         "PPO", "{kl_coeff: 0.3, kl_target: 0.02, eager: true, sgd_stepsize: {grid_search: [0.001, 0.0001]}}"
     )
@@ -187,29 +187,29 @@ def test_the_2018_tuning_example_is_translated_with_defaults_of_2018() -> None:
     assert "normalize_observations" not in config_of("PPO")
 
 
-def test_the_rllib_version_can_be_given() -> None:
+def test_the_rllib_version_to_translate_from_can_be_given() -> None:
     assert config_of("PPO", version=(0, 5))["normalize_observations"] is True
 
 
-def test_old_and_new_exploration_settings_become_the_same_epsilon_schedule() -> None:
+def test_old_and_new_exploration_settings_are_converted_to_the_same_epsilon_schedule() -> None:
     old = "{schedule_max_timesteps: 200000, exploration_fraction: 0.1, exploration_final_eps: 0.01}"
     new = "{exploration_config: {epsilon_timesteps: 20000, final_epsilon: 0.01}}"
     assert config_of("DQN", old)["epsilon"] == config_of("DQN", new)["epsilon"] == [[0, 1.0], [20_000, 0.01]]
 
 
-def test_ou_noise_scale_is_doubled_from_half_to_full_action_range() -> None:
+def test_the_ou_noise_scale_is_doubled_since_it_refers_to_half_the_action_range_in_rllib() -> None:
     config = config_of("DDPG", "{exploration_config: {random_timesteps: 1500, final_scale: 0.5}}", "Pendulum-v1")
     assert config["exploration"] == "ornstein_uhlenbeck"
     assert config["exploration_noise"] == [[1500, 0.04], [11500, 0.02]]  # 2 x 0.1 x 0.2
 
 
-def test_q_network_layers_combine_model_layers_and_head_layers() -> None:
+def test_the_layers_of_a_q_network_combine_model_layers_and_head_layers() -> None:
     config = config_of("DQN", "{model: {fcnet_hiddens: [64], fcnet_activation: relu}, hiddens: [32]}")
     assert config["model"]["hiddens"] == [64, 32]
     assert config_of("DQN")["model"]["hiddens"] == [256, 256, 256]
 
 
-def test_a_grid_is_kept_for_one_setting_and_refused_if_it_affects_several(wording) -> None:
+def test_a_grid_over_one_setting_is_kept_and_a_grid_that_affects_several_settings_is_refused(wording) -> None:
     assert config_of("PPO", "{framework: {grid_search: [tf, torch]}, lr: {grid_search: [0.1, 0.2]}}")["lr"] == {
         "grid_search": [0.1, 0.2]
     }
@@ -232,7 +232,7 @@ def test_stop_iterations_are_converted_to_env_steps_or_seconds(run: str, config:
     assert spec["stop"] == stop
 
 
-def test_a_missing_stop_is_reported_and_can_be_set() -> None:
+def test_a_missing_stop_criterion_is_reported_and_can_be_set() -> None:
     assert "has no stop: set when a trial ends, such as stop" in text_of("a: {run: PPO, env: CartPole-v1}")
     with pytest.raises(SpecError, match="stop: is missing"):
         load_experiments([Path("theirs.yaml")])
@@ -240,24 +240,24 @@ def test_a_missing_stop_is_reported_and_can_be_set() -> None:
     assert experiment.stop.bounds == {"env_steps": 9}
 
 
-def test_num_samples_becomes_consecutive_seeds_from_the_given_seed() -> None:
+def test_num_samples_is_converted_to_consecutive_seeds_that_start_at_the_given_seed() -> None:
     assert spec_of("a: {run: PPO, env: CartPole-v1, num_samples: 3, config: {seed: 5}}")["seeds"] == [5, 6, 7]
 
 
-def test_evaluations_sample_actions_as_in_rllib_unless_explore_is_false() -> None:
+def test_translated_evaluations_sample_actions_as_rllib_does_unless_explore_is_false() -> None:
     evaluated = "a: {run: %s, env: CartPole-v1, config: {evaluation_interval: 5, evaluation_num_episodes: 7%s}}"
     assert spec_of(evaluated % ("PPO", ""))["evaluation"] == {"every": 5, "episodes": 7, "actions": "sampled"}
     quiet = evaluated % ("PPO", ", evaluation_config: {explore: false}")
     assert spec_of(quiet)["evaluation"] == spec_of(evaluated % ("DQN", ""))["evaluation"] == {"every": 5, "episodes": 7}
 
 
-def test_atari_games_keep_the_wrapper_settings_of_rllib() -> None:
+def test_translated_atari_games_keep_the_wrapper_settings_of_rllib() -> None:
     env = spec_of("a: {run: PPO, env: PongDeterministic-v4, config: {model: {dim: 42}}}")["env"]
     kwargs = {"repeat_action_probability": 0.0, "episodic_life": True, "maxpool": False}
     assert env == {"id": "ALE/Pong-v5", "preset": "atari", "kwargs": {**kwargs, "img_height": 42, "img_width": 42}}
 
 
-def test_policies_of_a_world_inherit_the_settings_of_the_experiment() -> None:
+def test_the_policies_of_a_world_inherit_the_settings_of_the_experiment() -> None:
     spec = spec_of(
         "a:\n  run: PPO\n  env: lab.worlds.Chase\n  stop: {policy_reward_mean/p0: 3}\n  config:\n    lr: 0.1\n"
         "    env_config: {size: 4}\n    num_workers: 0\n    multiagent:\n"
@@ -294,7 +294,7 @@ def test_policy_settings_override_those_of_the_experiment() -> None:
     assert ("gamma", 11) in places
 
 
-def test_shared_and_unknown_settings_in_a_policy_are_refused(wording) -> None:
+def test_unknown_settings_and_settings_shared_by_all_policies_are_refused_in_a_single_policy(wording) -> None:
     assert problems(OWN % ("PPO", "num_workers: 2")) == wording("num_workers")
     assert problems(OWN % ("PPO", "gama: 0.5")) == wording("gama", "gamma")
     assert problems(OWN.replace("{%s}", "%s") % ("PPO", "5")) == wording("5")
@@ -303,7 +303,7 @@ def test_shared_and_unknown_settings_in_a_policy_are_refused(wording) -> None:
 WORLD = "a: {run: %s, env: lab.Chase, config: {multiagent: {policies: {p0: , p1: }, %s}}}"
 
 
-def test_a_mapping_that_is_code_is_refused() -> None:
+def test_a_policy_mapping_that_is_code_is_refused() -> None:
     written = WORLD % ("PPO", "policy_mapping_fn: \"lambda agent, *_: 'p0'\"")
     assert "multiagent: cannot" in problems(written)[0]
     assert "mapping" not in spec_of(written, lenient=True)
@@ -342,7 +342,7 @@ def test_the_unit_of_batch_sizes_in_a_world_is_explained(wording) -> None:
         ("a: {run: PPO, env: CartPole-v1, config: {num_workers: x}}", "a value is not valid in RLlib"),
     ],
 )
-def test_untranslatable_entries_are_refused_by_name(written: str, said: str) -> None:
+def test_untranslatable_entries_are_refused_and_named(written: str, said: str) -> None:
     (problem,) = problems(written)
     assert said in problem
 
@@ -361,7 +361,7 @@ KEYS = sorted(known_settings() | {*ELSEWHERE, "model", "replay_buffer_config", "
     rest=st.dictionaries(st.sampled_from(["stop", "env", "num_samples", "checkpoint_config", "max_failures"]), VALUES),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_values_are_translated_or_refused(run: str, config: Any, rest: dict[str, Any]) -> None:
+def test_arbitrary_values_are_either_translated_or_refused(run: str, config: Any, rest: dict[str, Any]) -> None:
     data = {"a": {"env": "CartPole-v1", **rest, "run": run, "config": config}}
     try:
         text = text_in_yaml(translate_rllib(data), "theirs.yaml", lambda _: 1)

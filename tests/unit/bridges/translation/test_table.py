@@ -29,13 +29,13 @@ SOURCES = [
 ]
 
 
-def test_every_conversion_is_used_in_a_row_and_every_row_names_a_conversion() -> None:
+def test_every_conversion_is_used_by_a_row_and_every_conversion_named_by_a_row_exists() -> None:
     for library, conversions in CONVERSIONS.items():
         assert {row["by"] for row in ROWS if "by" in row and row["library"] == library} == conversions.keys()
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: f"{source.library}-{source.algorithm}-{source.version}")
-def test_every_default_of_a_library_has_a_meaning(source: SettingOrigin) -> None:
+def test_every_default_of_another_library_has_a_translation(source: SettingOrigin) -> None:
     ours = known_algorithm(source.algorithm)
     ours = ours if ours in algorithm_names() else corresponding_algorithm(source.algorithm)
     has = algorithm_class(ours).Config.has_setting
@@ -44,7 +44,7 @@ def test_every_default_of_a_library_has_a_meaning(source: SettingOrigin) -> None
         assert any(meaning_of(name, source, has) for name in names), key
 
 
-def test_the_guide_names_only_existing_keys() -> None:
+def test_the_guide_for_rllib_files_names_only_existing_keys() -> None:
     guide = (Path(__file__).parents[4] / "docs" / "from_rllib.md").read_text("utf-8")
     listed = guide[guide.index("## RLlib files") :]
     first = [line.split("|")[1] for line in listed.splitlines() if line.startswith("| ")]

@@ -7,7 +7,7 @@ from rlrun.bridges.translation.meanings import Impact, SettingOrigin, meaning_of
 from rlrun.bridges.translation.sb3_settings import CONVERSIONS
 
 
-def test_n_sampled_goal_becomes_the_hindsight_share(wording) -> None:
+def test_n_sampled_goal_is_converted_to_the_share_of_hindsight_goals(wording) -> None:
     written = {"replay_buffer_class": "HerReplayBuffer", "replay_buffer_kwargs": "dict(n_sampled_goal=3)"}
     foreign = ForeignSettings(SettingOrigin("sb3", (2, 8), "sac"), lambda _: True, written, {})
     translate_settings(foreign, CONVERSIONS)
@@ -25,6 +25,6 @@ def test_n_sampled_goal_becomes_the_hindsight_share(wording) -> None:
     )
 
 
-def test_target_kl_means_early_stop_kl_in_ppo_and_max_kl_in_trpo() -> None:
+def test_target_kl_is_translated_to_early_stop_kl_in_ppo_and_to_max_kl_in_trpo() -> None:
     names = [meaning_of("target_kl", SettingOrigin("sb3", (2, 8), run), lambda _: True) for run in ("ppo", "trpo")]
     assert [found and found.path for found in names] == ["config.early_stop_kl", "config.max_kl"]

@@ -68,7 +68,7 @@ def spec_of(name: str, env: str) -> Any:
     return spec
 
 
-def test_the_file_name_gives_the_algorithm_and_its_keys_the_env() -> None:
+def test_the_file_name_gives_the_algorithm_and_the_keys_in_the_file_are_env_ids() -> None:
     spec = spec_of("ppo", "CartPole-v1")
     assert (spec["algorithm"], spec["env"], spec["stop"]) == ("ppo", {"id": "CartPole-v1"}, {"env_steps": 100_000})
     config = spec["config"]
@@ -78,7 +78,7 @@ def test_the_file_name_gives_the_algorithm_and_its_keys_the_env() -> None:
     assert (config["normalize_observations"], "normalize_rewards" in config) == (True, False)
 
 
-def test_atari_games_share_one_entry_and_get_the_preset() -> None:
+def test_all_atari_games_share_one_entry_and_get_the_atari_preset() -> None:
     spec = spec_of("ppo", "PongNoFrameskip-v4")
     kwargs = {"repeat_action_probability": 0.0, "episodic_life": True}
     assert spec["env"] == {"id": "ALE/Pong-v5", "preset": "atari", "kwargs": kwargs}
@@ -93,7 +93,7 @@ def test_dqn_training_and_target_update_frequencies_are_converted() -> None:
     assert config["double"] is False
 
 
-def test_ou_noise_parameters_include_the_time_step_of_the_process() -> None:
+def test_converted_ou_noise_parameters_account_for_the_time_step_of_the_process() -> None:
     config = spec_of("td3", "Pendulum-v1")["config"]
     assert (config["exploration"], config["exploration_noise"]) == ("ornstein_uhlenbeck", 0.05)
     assert config["ou_theta"] == pytest.approx(0.0015)
@@ -101,20 +101,20 @@ def test_ou_noise_parameters_include_the_time_step_of_the_process() -> None:
     assert config["critic_lr"] == 0.001
 
 
-def test_tqc_uses_the_defaults_of_sb3_contrib() -> None:
+def test_translated_tqc_uses_the_defaults_of_sb3_contrib() -> None:
     config = spec_of("tqc", "Pendulum-v1")["config"]
     assert (config["num_critics"], config["dropped_per_critic"], config["initial_alpha"]) == (2, 5, 0.1)
     assert (config["learn_alpha"], config["training_intensity"], config["learning_starts"]) == (False, 1.0, 100)
     assert config["model"] == {"hiddens": [64, 64], "critic_hiddens": [64, 64], "use_sde": True, "log_std_init": -2}
 
 
-def test_crossq_critics_get_their_own_widths() -> None:
+def test_the_critics_of_crossq_get_layer_widths_of_their_own() -> None:
     config = spec_of("crossq", "Pendulum-v1")["config"]
     assert config["policy_delay"] == 2
     assert config["model"] == {"hiddens": [256, 256], "critic_hiddens": [1024, 1024]}
 
 
-def test_ppo_lstm_gets_a_seq_len_and_no_velocity_envs_get_a_wrapper() -> None:
+def test_ppo_lstm_gets_a_seq_len_and_envs_without_velocities_get_a_wrapper() -> None:
     spec = spec_of("ppo_lstm", "CartPoleNoVel-v1")
     assert spec["env"] == {"id": "CartPole-v1", "wrappers": ["rlrun.plugin:HideVelocities"]}
     assert spec["config"]["model"] == {"core": "lstm", "core_width": 32}
@@ -130,7 +130,7 @@ def test_ppo_lstm_gets_a_seq_len_and_no_velocity_envs_get_a_wrapper() -> None:
         ("mystery", "Pendulum-v1", "settings of 'mystery' (the file's name) cannot be translated"),
     ],
 )
-def test_unknown_names_and_values_that_need_code_are_refused(name: str, env: str, said: str) -> None:
+def test_unknown_algorithms_or_envs_and_values_that_require_code_are_refused(name: str, env: str, said: str) -> None:
     with pytest.raises(SpecError) as caught:
         translated_text(Path(f"{name}.yml"), env=env)
     assert said in str(caught.value)
@@ -143,11 +143,11 @@ def test_unknown_names_and_values_that_need_code_are_refused(name: str, env: str
         "(1).__class__", "f'{x}'", "list(a=1)", "dict(a=", "{x: 1}", "[" * 999,
     ],
 )  # fmt: skip
-def test_python_values_that_are_not_literals_are_refused(text: str) -> None:
+def test_python_values_that_are_neither_literals_nor_names_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"literal|expression"):
         python_value(text)
 
 
-def test_python_text_holds_literals_and_names() -> None:
+def test_literals_and_names_are_read_from_python_text() -> None:
     text = "dict(a=[1, -2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)"
     assert python_value(text) == {"a": [1, -2.5, [True, None]], "b": {"c": "d"}, "e": "nn.ReLU"}

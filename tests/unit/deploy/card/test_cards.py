@@ -79,7 +79,9 @@ def front_matter(card: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_card_has_the_interval_over_all_seeds_and_the_weights_of_the_median_seed(runs: Path, card: Path) -> None:
+def test_a_card_gives_the_interval_over_all_seeds_and_holds_the_weights_of_the_median_seed(
+    runs: Path, card: Path
+) -> None:
     results = json.loads((card / "results.json").read_text())
     trials = sorted((runs / "poles").glob("*/checkpoints/*"))
     means = {path.parents[1].name: float(np.mean(returns_of(path))) for path in trials}
@@ -92,7 +94,7 @@ def test_a_card_has_the_interval_over_all_seeds_and_the_weights_of_the_median_se
     assert "interval over seeds. With so few seeds it tends to be too narrow." in (card / "README.md").read_text()
 
 
-def test_the_front_matter_describes_a_model_with_results(card: Path) -> None:
+def test_the_front_matter_of_a_card_describes_a_model_with_results(card: Path) -> None:
     metadata = front_matter(card)
     assert metadata["library_name"] == "rlrun"
     assert metadata["pipeline_tag"] == "reinforcement-learning"
@@ -108,7 +110,7 @@ def test_the_front_matter_describes_a_model_with_results(card: Path) -> None:
     assert result["metrics"][0]["name"].endswith("]")
 
 
-def test_the_commands_of_a_card_work_in_its_folder_for_a_custom_env_too(
+def test_the_commands_given_in_a_card_work_in_its_folder_even_for_a_custom_env(
     card: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(card)
@@ -123,7 +125,7 @@ def test_the_commands_of_a_card_work_in_its_folder_for_a_custom_env_too(
     assert rlrun("evaluate", ".", "--episodes", 2, "--trust").exit_code == 0
 
 
-def test_a_card_holds_spec_weights_curve_and_an_onnx_file_that_acts(card: Path) -> None:
+def test_a_card_contains_a_spec_weights_a_curve_and_an_onnx_file_that_can_act(card: Path) -> None:
     names = {path.relative_to(card).as_posix() for path in card.rglob("*") if path.is_file()}
     assert {"README.md", "spec.yaml", "results.json", "curve.svg", "policy.onnx"} <= names
     assert "checkpoint/policies/default.safetensors" in names
@@ -133,7 +135,7 @@ def test_a_card_holds_spec_weights_curve_and_an_onnx_file_that_acts(card: Path) 
     assert session.run(["action"], {"obs": np.zeros((1, 4), np.float32)})[0].shape == (1,)
 
 
-def test_the_result_of_a_single_seed_is_always_marked_as_such(runs: Path, tmp_path: Path, wording) -> None:
+def test_the_result_of_a_single_seed_is_always_labeled_as_such(runs: Path, tmp_path: Path, wording) -> None:
     alone = tmp_path / "runs" / "alone"
     package.run({"alone": {**POLES, "seeds": 1}}, runs_dir=alone.parent, executor="local")
     done = written(alone.parent, "alone", tmp_path / "card")
@@ -145,7 +147,7 @@ def test_the_result_of_a_single_seed_is_always_marked_as_such(runs: Path, tmp_pa
     assert (results["interquartile_mean"], results["note"]) == (None, wording())
 
 
-def test_train_can_start_from_the_weights_and_spec_of_a_card(card: Path, tmp_path: Path) -> None:
+def test_training_can_start_from_the_weights_and_spec_of_a_card(card: Path, tmp_path: Path) -> None:
     words = ["--from", card, "--set", "config.lr=0", "--seed", 7, "--runs-dir", tmp_path, "--executor", "local"]
     done = rlrun("train", card / "spec.yaml", *words)
     assert done.exit_code == 0, done.output
@@ -156,7 +158,7 @@ def test_train_can_start_from_the_weights_and_spec_of_a_card(card: Path, tmp_pat
     }
 
 
-def test_evaluate_accepts_the_folder_of_a_card(card: Path) -> None:
+def test_the_evaluate_command_accepts_the_folder_of_a_card(card: Path) -> None:
     results = json.loads((card / "results.json").read_text())
     found = json.loads(rlrun("evaluate", card, "--episodes", 2, "--json").stdout)
     shared = next(seed for seed in results["seeds"] if seed["trial"] == results["weights"])
@@ -192,7 +194,7 @@ def test_a_card_of_an_untrusted_run_that_names_code_is_refused(tmp_path: Path, w
     assert not (tmp_path / "card").exists()
 
 
-def test_the_named_trial_provides_the_weights(runs: Path, card: Path, tmp_path: Path) -> None:
+def test_the_weights_of_a_card_are_those_of_the_trial_chosen_by_name(runs: Path, card: Path, tmp_path: Path) -> None:
     median = json.loads((card / "results.json").read_text())["weights"]
     other = next(path for path in sorted((runs / "poles").glob("0*")) if path.name != median)
     done = json.loads(written(runs, f"poles/{other.name}", tmp_path / "card", "--json").stdout)
@@ -229,7 +231,7 @@ def test_a_card_that_would_contain_a_secret_or_a_path_of_this_machine_is_refused
     assert not list(tmp_path.iterdir())
 
 
-def test_specs_of_cards_contain_no_paths_services_or_secrets() -> None:
+def test_the_spec_of_a_card_contains_no_local_paths_services_or_secrets() -> None:
     spec = {
         "storage": "s3://bucket/runs",
         "output": "/data/out",
@@ -256,7 +258,7 @@ def trial_of(seed: int, configuration: int = 0, status: Any = "TERMINATED") -> T
     return TrialResult(name, Path(name), "poles", status, seed, params, configuration)
 
 
-def test_a_run_with_several_configurations_needs_a_named_one(wording) -> None:
+def test_a_card_of_a_run_with_several_configurations_requires_the_name_of_one(wording) -> None:
     trials = (trial_of(0), trial_of(1), trial_of(0, 1))
     table = RunTable("poles", "2026-01-01", "rlrun train", "local", (), {}, tuple(trial.name for trial in trials))
     run = RunView(Path("sweep"), "sweep", table, Labels(), {}, trials, (), (), ())
@@ -280,7 +282,7 @@ def gathered(means: dict[int, float | None], trial: str | None = None) -> CardEv
     return gather(run, group, trial, checkpoint_of, lambda path: (float(means[int(path.name)] or 0.0),))
 
 
-def test_seeds_without_checkpoint_are_reported_and_even_counts_use_the_lower_median(wording) -> None:
+def test_seeds_without_a_checkpoint_are_reported_and_the_lower_median_is_used_for_an_even_count(wording) -> None:
     found = gathered({0: 9.0, 1: None, 2: 1.0, 3: 5.0, 4: 4.0})
     assert found.missing == wording()
     assert found.shared.mean == 4.0
@@ -328,7 +330,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_extracted_policy_acts_like_its_checkpoint(kind: str, tmp_path: Path) -> None:
+def test_a_policy_extracted_from_a_checkpoint_acts_like_the_checkpoint(kind: str, tmp_path: Path) -> None:
     spec = {"stop": {"iteration": 2}, **KINDS[kind]}
     (trial,) = package.run({kind: spec}, runs_dir=tmp_path / "runs", executor="local")
     assert trial.checkpoint is not None

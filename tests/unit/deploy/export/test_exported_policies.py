@@ -180,7 +180,9 @@ def is_cheap(network: str, action: str) -> bool:
 
 
 @pytest.mark.parametrize(("network", "action"), [cell for cell in CELLS if is_cheap(*cell)])
-def test_an_exported_actor_acts_like_the_policy(network: str, action: str) -> None:
+def test_an_exported_actor_acts_like_the_policy_for_each_pair_of_network_and_action_space(
+    network: str, action: str
+) -> None:
     observation, model = NETWORKS[network]
     kind = ACTION_KINDS[([*NETWORKS].index(network) + [*ACTIONS].index(action)) % 2]
     compared(PPO(model=model, normalize_observations=True), Spaces(observation, ACTIONS[action]), actions=kind)
@@ -189,7 +191,9 @@ def test_an_exported_actor_acts_like_the_policy(network: str, action: str) -> No
 @pytest.mark.regress
 @pytest.mark.parametrize("actions", ACTION_KINDS)
 @pytest.mark.parametrize(("network", "action"), CELLS)
-def test_every_exported_actor_acts_like_the_policy(network: str, action: str, actions: ActionKind) -> None:
+def test_an_exported_actor_acts_like_the_policy_for_each_network_action_space_and_action_kind(
+    network: str, action: str, actions: ActionKind
+) -> None:
     observation, model = NETWORKS[network]
     algorithm = PPO(model=model, normalize_observations=True)
     compared(algorithm, Spaces(observation, ACTIONS[action]), actions=actions)
@@ -197,7 +201,7 @@ def test_every_exported_actor_acts_like_the_policy(network: str, action: str, ac
 
 @pytest.mark.parametrize("actions", ACTION_KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_exported_policy_family_acts_like_the_policy(family: str, actions: ActionKind) -> None:
+def test_exported_policies_of_every_family_act_like_the_policy(family: str, actions: ActionKind) -> None:
     algorithm, observation, action = FAMILIES[family]
     compared(algorithm, Spaces(observation, action), actions=actions)
 
@@ -272,7 +276,7 @@ def test_operators_unsupported_in_c_are_refused_by_name(wording) -> None:
         c_source(policy, {})
 
 
-def test_comparison_detects_a_policy_changed_after_its_export(wording) -> None:
+def test_comparing_an_exported_file_detects_a_policy_that_changed_after_its_export(wording) -> None:
     spaces = Spaces(VECTOR, ACTIONS["box"])
     behavior, made = acting(PPO(model=SMALL), spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", actions="greedy")

@@ -72,7 +72,7 @@ def observations(number: int) -> list[list[float]]:
     return generator(0, "observations").normal(size=(number, 4)).astype(np.float32).tolist()
 
 
-def test_served_actions_match_the_training_and_answers_identify_the_checkpoint(dense):
+def test_served_actions_match_those_in_training_and_answers_identify_the_checkpoint(dense):
     served, rows = loaded(dense), observations(20)
     with Training.restore(dense, eager=True) as training:
         expected = [int(training.act(np.float32(row))) for row in rows]
@@ -83,7 +83,7 @@ def test_served_actions_match_the_training_and_answers_identify_the_checkpoint(d
     assert re.fullmatch("[0-9a-f]{64}", served.digest)
 
 
-def test_details_are_probabilities_for_actor_critics_and_action_values_for_q_policies(dense, tmp_path, wording):
+def test_details_of_answers_are_probabilities_for_actor_critics_and_values_for_q_policies(dense, tmp_path, wording):
     row = observations(1)[0]
     with serving(loaded(dense)) as server:
         details = ask(server, "/act", {"observation": row, "details": True})[1]["details"]
@@ -107,7 +107,7 @@ def test_details_are_probabilities_for_actor_critics_and_action_values_for_q_pol
         )
 
 
-def test_interleaved_sessions_act_like_the_training_in_each_episode(recurrent):
+def test_each_of_two_interleaved_sessions_acts_as_in_an_episode_of_its_own(recurrent):
     rows = observations(12)
     with Training.restore(recurrent, eager=True) as training:
         policy = training.acting.policy()
@@ -136,7 +136,7 @@ def test_interleaved_sessions_act_like_the_training_in_each_episode(recurrent):
         assert ask(server, "/act", {"observation": rows[0]})[0] == 409
 
 
-def test_an_executed_action_replaces_the_answered_one_in_the_memory_of_a_session(recurrent):
+def test_an_action_executed_instead_of_the_answer_enters_the_memory_of_a_session(recurrent):
     rows = observations(2)
     found = []
     with serving(loaded(recurrent)) as server:
@@ -147,7 +147,7 @@ def test_an_executed_action_replaces_the_answered_one_in_the_memory_of_a_session
     assert found[0] != found[1]
 
 
-def test_sessions_are_limited_in_number_and_expire(wording):
+def test_the_number_of_sessions_is_limited_and_sessions_expire(wording):
     now = [0.0]
     sessions = Sessions(2, 10.0, clock=lambda: now[0])
     first, second = sessions.begin(), sessions.begin()
@@ -198,7 +198,7 @@ def test_invalid_session_requests_are_refused_without_starting_a_session(dense_s
     assert ask(dense_server, "/session", {"observation": row})[0] == 503
 
 
-def test_stochastic_actions_are_drawn_from_the_policy(dense):
+def test_served_stochastic_actions_are_drawn_with_the_probabilities_of_the_policy(dense):
     row = observations(1)[0]
     with serving(loaded(dense), generator(0, "serve")) as server:
         answer = ask(server, "/act", {"observations": [row] * 2_000, "details": True})[1]
@@ -356,7 +356,7 @@ def test_failed_reloads_are_counted_and_retried_with_backoff(dense, tmp_path, wo
     assert said[2:] == wording("iteration_000003")
 
 
-def test_health_and_page_need_no_token_and_metrics_count_requests_by_path_and_status(dense):
+def test_health_and_page_require_no_token_and_metrics_count_requests_by_path_and_status(dense):
     token = "0123456789abcdef"
     with serving(loaded(dense), token=token) as server:
         bearer = {"Authorization": f"Bearer {token}"}
@@ -382,7 +382,7 @@ def test_the_page_loads_nothing_from_other_hosts(wording):
     assert not re.search(r"https?://|//[a-z]+\.[a-z]|@import|url\(", page)
 
 
-def test_unknown_policies_and_simulations_without_search_are_refused(dense, wording):
+def test_unknown_policies_and_simulations_for_a_policy_that_does_not_search_are_refused(dense, wording):
     with wording.raised(UsageError, "defalt", "default"):
         load_policy(dense, dense.parent, False, "defalt", None)
     with wording.raised(UsageError):
@@ -396,7 +396,7 @@ def test_an_untrusted_checkpoint_that_names_code_is_served_only_with_trust(tmp_p
     assert isinstance(loaded(checkpoint, trust=True), ServedPolicy)
 
 
-def test_observations_seen_only_by_critics_are_not_required(tmp_path):
+def test_requests_need_not_contain_observations_seen_only_by_critics(tmp_path):
     env = "rlrun.toys:DictCartPole"
     for number, core in enumerate(({}, {"core": "gru", "core_width": 4})):
         checkpoint = saved(tmp_path / f"{number}", env, model={"hiddens": [8], "actor_sees": ["position"], **core})
@@ -414,7 +414,7 @@ def test_observations_seen_only_by_critics_are_not_required(tmp_path):
             assert "state_value" not in answer["details"]
 
 
-def test_a_dense_policy_is_served_without_torch_and_ray(dense, tmp_path):
+def test_a_dense_policy_is_served_without_importing_torch_or_ray(dense, tmp_path):
     (tmp_path / "policy").write_bytes(pickle.dumps(load_policy(dense, dense.parent, False, "", None)))
     code = """
 import pickle, sys

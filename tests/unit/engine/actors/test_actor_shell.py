@@ -46,7 +46,7 @@ def _threads_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "1")
 
 
-def test_a_shell_answers_with_what_the_method_returns() -> None:
+def test_a_shell_answers_with_the_return_value_of_the_method() -> None:
     holder = shell()
     holder.tell("add", 4)
     assert holder.ask("add", 2) == 7
@@ -71,7 +71,7 @@ def test_attributes_and_notes_of_an_exception_are_preserved() -> None:
     assert error.__notes__ == ["while the bench was made"]
 
 
-def test_any_other_exception_becomes_a_failed_training_with_its_traceback(wording) -> None:
+def test_a_foreign_exception_becomes_a_training_failed_error_with_its_traceback(wording) -> None:
     error = sent(shell().ask("divide", 0)).error("bench 3")
     assert type(error) is TrainingFailed
     assert str(error).startswith("bench 3 failed:\nTraceback (most recent call last):\n")
@@ -79,7 +79,7 @@ def test_any_other_exception_becomes_a_failed_training_with_its_traceback(wordin
     assert str(error).endswith("\nZeroDivisionError: division by zero")
 
 
-def test_an_exception_of_a_local_class_becomes_a_failed_training_with_its_text(wording) -> None:
+def test_an_exception_of_a_local_class_becomes_a_training_failed_error_with_its_text(wording) -> None:
     class LocalError(UsageError):
         pass
 
@@ -94,7 +94,7 @@ def test_unpicklable_attributes_of_an_exception_are_dropped() -> None:
     assert sent(Failure.of(original)).error("bench 3").args == ("no such bench",)
 
 
-def test_a_failed_tell_is_reported_by_the_next_ask() -> None:
+def test_the_failure_of_a_tell_is_reported_by_the_next_ask() -> None:
     holder = shell()
     holder.tell("divide", 0)
     assert isinstance(holder.ask("add", 1), Failure)

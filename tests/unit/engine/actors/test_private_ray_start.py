@@ -45,7 +45,7 @@ def rays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.mark.parametrize("rays", [[TIMED_OUT]], indirect=True)
-def test_a_start_of_ray_that_times_out_is_retried_with_a_message(rays: StartedRays, wording) -> None:
+def test_starting_ray_is_retried_with_a_message_after_a_timeout(rays: StartedRays, wording) -> None:
     told: list[str] = []
     private_ray.start(1, 2**27, quiet=True, say=told.append)
     assert told == wording()
@@ -53,7 +53,7 @@ def test_a_start_of_ray_that_times_out_is_retried_with_a_message(rays: StartedRa
 
 
 @pytest.mark.parametrize("rays", [[TIMED_OUT] * 3], indirect=True)
-def test_starting_ray_is_given_up_with_an_error_after_three_timeouts(rays: StartedRays, wording) -> None:
+def test_starting_ray_fails_with_an_error_after_three_timeouts(rays: StartedRays, wording) -> None:
     with wording.raised(EnvironmentUnusable) as told:
         private_ray.start(1, 2**27, quiet=True, say=[].append)
     assert told.value.exit_code == 6
@@ -63,7 +63,7 @@ def test_starting_ray_is_given_up_with_an_error_after_three_timeouts(rays: Start
 @pytest.mark.parametrize(
     "rays", [[ValueError("too little memory")], [OSError(errno.ENOSPC, "too little left")]], indirect=True
 )
-def test_other_failures_to_start_ray_are_raised_without_a_retry(rays: StartedRays) -> None:
+def test_failures_to_start_ray_other_than_timeouts_are_raised_without_a_retry(rays: StartedRays) -> None:
     with pytest.raises((ValueError, OSError), match="too little"):
         private_ray.start(1, 2**27, quiet=True)
     assert len(rays.folders) == 1

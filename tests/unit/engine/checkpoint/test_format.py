@@ -101,7 +101,7 @@ def test_a_checkpoint_is_restored_completely(checkpoint: Path) -> None:
     assert isinstance(found.state["obs"], tuple)
 
 
-def test_the_files_are_what_the_manifest_lists(checkpoint: Path) -> None:
+def test_a_checkpoint_consists_of_exactly_the_files_its_manifest_lists(checkpoint: Path) -> None:
     assert sorted(str(path.relative_to(checkpoint)) for path in checkpoint.rglob("*") if path.is_file()) == FILES
     manifest = verify_checkpoint(checkpoint)
     assert sorted(manifest.files) == FILES[1:]
@@ -138,7 +138,7 @@ def test_an_array_unsupported_by_safetensors_is_refused_and_leaves_no_files(tmp_
 @pytest.mark.parametrize("name", FILES)
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(data=st.data())
-def test_a_flipped_bit_is_detected_and_the_file_named(pristine: Path, name: str, data: Any) -> None:
+def test_a_flipped_bit_is_detected_and_the_file_is_named(pristine: Path, name: str, data: Any) -> None:
     path = pristine / name
     whole = path.read_bytes()
     position = data.draw(st.integers(0, 8 * len(whole) - 1))
@@ -170,7 +170,7 @@ def test_a_truncated_file_is_detected_and_named(pristine: Path, name: str, data:
 @pytest.mark.parametrize("name", FILES)
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(data=st.data())
-def test_a_zero_filled_tail_is_detected_and_the_file_named(pristine: Path, name: str, data: Any) -> None:
+def test_a_tail_filled_with_zeros_is_detected_and_the_file_is_named(pristine: Path, name: str, data: Any) -> None:
     path = pristine / name
     whole = path.read_bytes()
     last_byte_that_counts = len(whole.rstrip(b"\0"))
@@ -206,7 +206,7 @@ def test_an_added_file_is_detected_and_named(checkpoint: Path, name: str, wordin
         read_checkpoint(checkpoint)
 
 
-def test_a_ds_store_file_is_not_damage(checkpoint: Path) -> None:
+def test_a_ds_store_file_in_a_checkpoint_does_not_count_as_damage(checkpoint: Path) -> None:
     (checkpoint / ".DS_Store").write_bytes(b"x")
     verify_checkpoint(checkpoint)
 
@@ -222,7 +222,7 @@ def test_two_swapped_files_are_both_named(checkpoint: Path) -> None:
     assert FILES[2] in str(caught.value)
 
 
-def test_every_damaged_file_is_named_at_once(checkpoint: Path, wording) -> None:
+def test_all_damaged_files_are_named_in_one_error(checkpoint: Path, wording) -> None:
     (checkpoint / "state.npz").unlink()
     (checkpoint / "extra").touch()
     (checkpoint / "spec.yaml").write_bytes(b"")
@@ -237,14 +237,16 @@ def spec_size(of: Content) -> int:
     return len(dump_plain_yaml(of.spec).encode())
 
 
-def test_a_file_from_another_checkpoint_is_detected_and_named(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_file_copied_from_another_checkpoint_is_detected_and_named(checkpoint: Path, tmp_path: Path) -> None:
     other = write_checkpoint(tmp_path / "other", content(scale=2.0))
     shutil.copy(other / FILES[2], checkpoint / FILES[2])
     with pytest.raises(CheckpointCorrupt, match=f"{FILES[2]} was altered"):
         read_checkpoint(checkpoint)
 
 
-def test_links_and_pipes_are_not_followed(checkpoint: Path, tmp_path: Path, wording) -> None:
+def test_links_and_pipes_in_place_of_files_are_reported_as_damage_and_not_read(
+    checkpoint: Path, tmp_path: Path, wording
+) -> None:
     outside = tmp_path / "outside"
     shutil.move(checkpoint / "state.json", outside)
     (checkpoint / "state.json").symlink_to(outside)
@@ -262,7 +264,7 @@ def test_links_and_pipes_are_not_followed(checkpoint: Path, tmp_path: Path, word
         read_checkpoint(checkpoint)
 
 
-def test_a_link_to_a_whole_checkpoint_can_be_read(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_can_be_read_through_a_link_to_its_directory(checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "latest").symlink_to(checkpoint)
     assert read_checkpoint(tmp_path / "latest").manifest["iteration"] == 10
 
@@ -270,7 +272,7 @@ def test_a_link_to_a_whole_checkpoint_can_be_read(checkpoint: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     "name", ["../outside", "/etc/passwd", "policies/../../x", "a//b", ".hidden", "a/./b", "", "a\\b", "x\n"]
 )
-def test_a_manifest_cannot_name_files_outside_of_the_checkpoint(checkpoint: Path, name: str, wording) -> None:
+def test_a_manifest_cannot_name_files_outside_the_checkpoint(checkpoint: Path, name: str, wording) -> None:
     resealed(checkpoint, lambda data: data["files"].update({name: {"bytes": 1, "sha256": "0" * 64}}))
     with wording.raised(CheckpointCorrupt, "manifest.json"):
         read_checkpoint(checkpoint)
@@ -375,14 +377,14 @@ def huge_array() -> bytes:
         "empty safetensors",
     ],
 )
-def test_a_crafted_file_with_the_right_digest_is_refused_by_name(checkpoint: Path, name: str, data: Any) -> None:
+def test_a_crafted_file_with_the_right_digest_is_refused_and_named(checkpoint: Path, name: str, data: Any) -> None:
     replaced(checkpoint, name, data)
     verify_checkpoint(checkpoint)
     with pytest.raises(CheckpointCorrupt, match=f"cannot parse {name}"):
         read_checkpoint(checkpoint)
 
 
-def test_members_that_overlap_are_refused_before_any_is_read(wording) -> None:
+def test_overlapping_archive_members_are_refused_before_any_of_them_is_read(wording) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(overlapping_members())
         with wording.raised(ValueError):
@@ -410,7 +412,7 @@ def test_no_file_is_treated_as_sparse_if_the_file_system_cannot_report_holes(mon
     assert _bytes_on_disk(0, 10**9) == 10**9
 
 
-def test_a_checkpoint_of_a_newer_format_says_who_wrote_it(checkpoint: Path) -> None:
+def test_the_error_for_a_checkpoint_in_a_newer_format_names_the_version_that_wrote_it(checkpoint: Path) -> None:
     resealed(checkpoint, lambda data: data.update(format_version=3, rlrun_version="9.1.0"))
     with pytest.raises(
         CheckpointError, match=r"written by rlrun 9\.1\.0 in format version 3, but this rlrun"
@@ -419,7 +421,7 @@ def test_a_checkpoint_of_a_newer_format_says_who_wrote_it(checkpoint: Path) -> N
     assert not isinstance(caught.value, CheckpointCorrupt)
 
 
-def test_paths_that_are_not_checkpoints_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_paths_that_are_not_checkpoints_are_refused_with_a_one_line_message(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     (tmp_path / "web").mkdir()
@@ -477,12 +479,12 @@ def test_a_failed_write_leaves_no_files_and_keeps_the_old_checkpoint(tmp_path: P
 
 
 @pytest.mark.parametrize("stem", ["../x", "/x", "", "a b", ".x"])
-def test_a_stem_that_is_not_a_plain_name_raises_a_value_error(tmp_path: Path, stem: str, wording) -> None:
+def test_a_file_stem_that_is_not_a_plain_name_raises_a_value_error(tmp_path: Path, stem: str, wording) -> None:
     with wording.raised(ValueError):
         write_checkpoint(tmp_path / "c", Content({}, {}, {stem: {}}))
 
 
-def test_stems_that_differ_only_in_case_are_refused(tmp_path: Path, wording) -> None:
+def test_file_stems_that_differ_only_in_case_are_refused(tmp_path: Path, wording) -> None:
     with wording.raised(ValueError):
         write_checkpoint(tmp_path / "c", Content({}, {}, {"policies/a": {}, "policies/A": {}}))
 
@@ -539,17 +541,17 @@ def test_a_full_disk_and_an_exhausted_quota_are_reported_the_same_way(tmp_path: 
         raise OSError(number, os.strerror(number))
 
 
-def test_other_disk_errors_are_raised_unchanged(tmp_path: Path) -> None:
+def test_disk_errors_other_than_lack_of_space_are_raised_unchanged(tmp_path: Path) -> None:
     with pytest.raises(InterruptedError), explained_full_disk(tmp_path, lambda: 0):
         raise InterruptedError(errno.EINTR, "no")
 
 
-def test_a_directory_without_write_permission_is_reported(tmp_path: Path, wording) -> None:
+def test_a_missing_write_permission_is_reported(tmp_path: Path, wording) -> None:
     with wording.raised(OutOfResources), explained_full_disk(tmp_path, lambda: 0):
         raise PermissionError(errno.EACCES, "no")
 
 
-def test_reading_imports_neither_torch_nor_ray(checkpoint: Path) -> None:
+def test_reading_a_checkpoint_imports_neither_torch_nor_ray(checkpoint: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from rlrun.engine.checkpoint.store import CheckpointStore; "
         "from rlrun.engine.checkpoint.format import read_checkpoint; read_checkpoint(Path(sys.argv[1])); "

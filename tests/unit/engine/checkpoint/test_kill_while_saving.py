@@ -31,7 +31,7 @@ while True:
 """
 
 
-def test_a_kill_at_any_moment_leaves_an_intact_checkpoint_at_least_as_new_as_before(tmp_path: Path) -> None:
+def test_a_kill_while_saving_leaves_an_intact_checkpoint_no_older_than_the_previous_one(tmp_path: Path) -> None:
     moments = random.Random(0)
     newest = 0
     for _ in range(10):

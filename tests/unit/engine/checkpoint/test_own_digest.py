@@ -34,12 +34,12 @@ def test_any_altered_byte_or_truncation_is_detected(tmp_path: Path, raw: bytes) 
                 read_verified(file)
 
 
-def test_the_digest_does_not_change_the_data() -> None:
+def test_adding_a_digest_to_a_file_does_not_change_its_data() -> None:
     assert {**json.loads(FILES["JSON"]), "sha256": ""} == {"sha256": "", **DATA}
     assert without_digest(FILES["YAML"].decode()) == without_digest("name: a\nsteps: 12\n") == "name: a\nsteps: 12\n"
 
 
-def test_files_without_a_digest_are_accepted_and_a_new_digest_can_be_computed(tmp_path: Path) -> None:
+def test_files_without_a_digest_are_accepted_and_a_changed_file_can_be_given_a_new_digest(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text('{"name": "a"}')
     assert read_verified(file) == with_new_digest(file.read_bytes()) == b'{"name": "a"}'

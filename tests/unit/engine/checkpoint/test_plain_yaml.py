@@ -18,31 +18,31 @@ plain = st.recursive(
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(plain)
-def test_plain_data_comes_back_exactly(data: Any) -> None:
+def test_plain_data_are_read_back_exactly_as_written(data: Any) -> None:
     assert load_plain_yaml(dump_plain_yaml({"data": data})) == {"data": data}
 
 
 @pytest.mark.parametrize(
     "text", ["1e-4", "on", "no", "1_000", "0o17", "0x1F", ".5", "1.", "+1e5", "~", "2024-01-01", "1:30"]
 )
-def test_a_string_that_some_reader_would_take_for_something_else_is_quoted(text: str) -> None:
+def test_a_string_that_a_yaml_reader_could_take_for_another_type_is_quoted(text: str) -> None:
     assert f"'{text}'" in dump_plain_yaml({"x": text})
 
 
-def test_a_float_reads_as_a_float_in_both_versions_of_yaml(wording) -> None:
+def test_a_float_is_read_as_a_float_in_both_yaml_1_1_and_yaml_1_2(wording) -> None:
     assert dump_plain_yaml({"lr": 1e-5, "bound": math.inf}) == wording()
 
 
-def test_a_list_in_two_places_is_written_out_twice() -> None:
+def test_a_list_that_occurs_twice_is_written_out_twice_without_an_alias() -> None:
     twice = [1, 2]
     assert "&" not in dump_plain_yaml({"a": twice, "b": twice})
 
 
-def test_keys_keep_their_order() -> None:
+def test_keys_are_written_in_their_original_order() -> None:
     assert list(load_plain_yaml(dump_plain_yaml({"b": 1, "a": 2}))) == ["b", "a"]
 
 
-def test_objects_are_not_written() -> None:
+def test_writing_an_object_that_is_not_plain_data_is_refused() -> None:
     with pytest.raises(ValueError, match="only plain data"):
         dump_plain_yaml({"x": object()})
 
@@ -58,12 +58,12 @@ def test_objects_are_not_written() -> None:
     ],
     ids=["alias", "python tag", "torn", "deep", "long"],
 )
-def test_anything_but_plain_data_is_refused(text: str, message: str) -> None:
+def test_reading_anything_but_plain_data_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_plain_yaml(text)
 
 
-def test_too_many_keys_and_values_are_refused_in_reading_and_writing(
+def test_reading_or_writing_too_many_keys_and_values_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     wording,
 ) -> None:
@@ -76,6 +76,6 @@ def test_too_many_keys_and_values_are_refused_in_reading_and_writing(
         load_plain_yaml(f"{dump_plain_yaml(data)}e: {{}}\n")
 
 
-def test_other_readers_understand_it_too() -> None:
+def test_a_common_yaml_reader_reads_the_same_data() -> None:
     data = {"lr": 1e-4, "name": "on", "hiddens": [64, 64], "none": None}
     assert yaml.safe_load(dump_plain_yaml(data)) == data

@@ -48,7 +48,7 @@ plain = st.recursive(
 
 @settings(deadline=None, derandomize=True)
 @given(plain)
-def test_any_storable_state_comes_back_exactly(value: Any) -> None:
+def test_any_storable_state_is_restored_exactly(value: Any) -> None:
     assert same(through_json(value), value)
 
 
@@ -79,11 +79,11 @@ def test_any_storable_state_comes_back_exactly(value: Any) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_edge_cases_round_trip_exactly(value: Any) -> None:
+def test_edge_cases_of_storable_values_are_restored_exactly(value: Any) -> None:
     assert same(through_json({"x": value}), {"x": value})
 
 
-def test_the_state_of_every_numpy_generator_comes_back_exactly() -> None:
+def test_the_state_of_every_numpy_generator_is_restored_exactly() -> None:
     for bits in (np.random.PCG64, np.random.Philox, np.random.MT19937, np.random.SFC64):
         generator = np.random.Generator(bits(7))
         generator.random(3)
@@ -106,7 +106,7 @@ def test_the_state_of_every_numpy_generator_comes_back_exactly() -> None:
     ],
     ids=["integer key", "object", "set", "bytes", "array of objects"],
 )
-def test_unstorable_values_are_refused_with_their_path(value: Any, message: str) -> None:
+def test_unstorable_values_are_refused_and_their_path_is_named(value: Any, message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         encode(value, [])
 
@@ -114,6 +114,6 @@ def test_unstorable_values_are_refused_with_their_path(value: Any, message: str)
 @pytest.mark.parametrize(
     "data", [{"$array": 1}, {"$array": -1}, {"$array": True}, {"$float": "1"}, {"$what": 0}, {"$int": 5}]
 )
-def test_decode_refuses_data_that_encode_never_produces(data: Any) -> None:
+def test_decoding_refuses_data_that_encoding_never_produces(data: Any) -> None:
     with pytest.raises(ValueError, match=r"\$"):
         decode(data, [np.zeros(1)])

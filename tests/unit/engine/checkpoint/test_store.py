@@ -44,28 +44,28 @@ def test_reading_a_store_that_does_not_exist_finds_nothing_and_does_not_create_i
     assert not store.directory.exists()
 
 
-def test_the_newest_are_kept(tmp_path: Path) -> None:
+def test_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     store = filled(tmp_path, dict.fromkeys(range(10, 60, 10), None), keep=2)
     assert names(store) == ["iteration_000040", "iteration_000050"]
 
 
-def test_the_best_is_kept_besides_the_newest(tmp_path: Path) -> None:
+def test_the_best_checkpoint_is_kept_in_addition_to_the_newest_ones(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: 1.0, 20: 9.0, 30: 5.0, 40: 6.0, 50: 7.0}, keep=2)
     assert names(store) == ["iteration_000020", "iteration_000040", "iteration_000050"]
     assert store.best() == tmp_path / "iteration_000020"
     assert store.best_score() == 9.0
 
 
-def test_a_new_best_releases_the_old_one(tmp_path: Path) -> None:
+def test_the_former_best_checkpoint_is_removed_once_there_is_a_better_one(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: 9.0, 20: 1.0, 30: 10.0, 40: 2.0}, keep=1)
     assert names(store) == ["iteration_000030", "iteration_000040"]
 
 
-def test_of_equally_good_checkpoints_the_newer_is_the_best(tmp_path: Path) -> None:
+def test_the_newer_of_two_equally_good_checkpoints_is_the_best(tmp_path: Path) -> None:
     assert filled(tmp_path, {10: 5.0, 20: 5.0}).best() == tmp_path / "iteration_000020"
 
 
-def test_a_missing_or_infinite_metric_is_never_the_best(tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_missing_or_infinite_metric_is_never_the_best(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None, 20: float("nan"), 30: -5.0}, keep=9)
     assert store.best() == tmp_path / "iteration_000030"
     assert store.best("no_such_metric") is None
@@ -75,13 +75,13 @@ def test_the_best_checkpoint_can_be_chosen_by_any_metric(tmp_path: Path) -> None
     assert filled(tmp_path, {10: 5.0, 20: 4.0}).best("iteration") == tmp_path / "iteration_000020"
 
 
-def test_names_sort_by_number_beyond_six_digits(tmp_path: Path) -> None:
+def test_checkpoint_names_with_more_than_six_digits_are_sorted_by_number(tmp_path: Path) -> None:
     store = filled(tmp_path, {999_999: None, 1_000_000: None})
     assert names(store) == ["iteration_999999", "iteration_1000000"]
     assert store.newest_valid() == tmp_path / "iteration_1000000"
 
 
-def test_scan_finds_the_newest_valid_checkpoint_and_reports_skipped_ones(tmp_path: Path) -> None:
+def test_a_scan_finds_the_newest_valid_checkpoint_and_reports_those_it_skipped(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None, 20: None, 30: None})
     damage(tmp_path / "iteration_000030")
     (tmp_path / "iteration_000020" / "manifest.json").unlink()
@@ -93,7 +93,7 @@ def test_scan_finds_the_newest_valid_checkpoint_and_reports_skipped_ones(tmp_pat
     assert store.newest_valid() == tmp_path / "iteration_000010"
 
 
-def test_read_newest_skips_damaged_checkpoints_and_reports_them(tmp_path: Path) -> None:
+def test_reading_the_newest_checkpoint_skips_damaged_ones_and_reports_them(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None, 20: None})
     damage(tmp_path / "iteration_000020")
     found = store.read_newest()
@@ -104,7 +104,7 @@ def test_read_newest_skips_damaged_checkpoints_and_reports_them(tmp_path: Path) 
     assert len(skipped) == 1
 
 
-def test_if_all_checkpoints_are_damaged_the_error_names_each(tmp_path: Path, wording) -> None:
+def test_the_error_if_all_checkpoints_are_damaged_names_each_of_them(tmp_path: Path, wording) -> None:
     store = filled(tmp_path, {10: None, 20: None})
     for path in store.paths():
         damage(path)
@@ -114,7 +114,7 @@ def test_if_all_checkpoints_are_damaged_the_error_names_each(tmp_path: Path, wor
     assert str(caught.value).splitlines()[1:] == wording("/iteration_000020", "state.json", "manifest.json")
 
 
-def test_damaged_checkpoints_do_not_count_toward_keep(tmp_path: Path) -> None:
+def test_damaged_checkpoints_do_not_count_toward_the_number_to_keep(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None, 20: None, 30: None}, keep=2)
     damage(tmp_path / "iteration_000030")
     assert store.newest_valid() == tmp_path / "iteration_000020"
@@ -122,7 +122,7 @@ def test_damaged_checkpoints_do_not_count_toward_keep(tmp_path: Path) -> None:
     assert names(store) == ["iteration_000020", "iteration_000040"]
 
 
-def test_saving_an_earlier_iteration_removes_the_later_ones(tmp_path: Path) -> None:
+def test_saving_an_iteration_removes_the_checkpoints_of_later_iterations(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: 1.0, 20: 9.0, 30: 5.0})
     damage(tmp_path / "iteration_000030")
     store.commit(store.stage(11, content(11), {METRIC: 2.0}))
@@ -130,7 +130,7 @@ def test_saving_an_earlier_iteration_removes_the_later_ones(tmp_path: Path) -> N
     assert store.best() == tmp_path / "iteration_000011"
 
 
-def test_a_damaged_checkpoint_of_the_same_iteration_is_replaced(tmp_path: Path) -> None:
+def test_saving_an_iteration_replaces_its_damaged_checkpoint(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: 1.0})
     damage(tmp_path / "iteration_000010")
     assert store.newest_valid() is None
@@ -154,14 +154,14 @@ def test_leftovers_of_interrupted_writes_are_removed_only_by_the_next_save(tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == kept
 
 
-def test_a_save_that_fails_removes_nothing(tmp_path: Path, wording) -> None:
+def test_a_failed_save_removes_no_checkpoint(tmp_path: Path, wording) -> None:
     store = filled(tmp_path, {10: None}, keep=1)
     with wording.raised(CheckpointError, "state.x", "builtins.object"):
         store.commit(store.stage(20, Content({}, {}, {}, {"x": object()}), {}))
     assert names(store) == ["iteration_000010"]
 
 
-def test_the_result_is_stored_in_the_manifest(tmp_path: Path) -> None:
+def test_the_training_result_is_stored_in_the_manifest(tmp_path: Path) -> None:
     result: dict[str, Any] = {"iteration": 10, METRIC: 4.5, "time_total_s": 1.0, "info/x": None}
     store = CheckpointStore(tmp_path)
     path = store.commit(store.stage(10, content(10), result))
@@ -173,7 +173,7 @@ def test_keep_0_raises_a_value_error(tmp_path: Path, wording) -> None:
         CheckpointStore(tmp_path, keep=0)
 
 
-def test_a_checkpoint_can_be_verified_by_its_path(tmp_path: Path) -> None:
+def test_a_checkpoint_can_be_verified_given_only_its_path(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None})
     (path,) = store.paths()
     verify_checkpoint(path)

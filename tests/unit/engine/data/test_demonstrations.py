@@ -29,7 +29,7 @@ def like(shape: tuple[int, ...] = (2,)) -> SampleBatch:
     return SampleBatch(obs=observations)
 
 
-def test_a_file_holds_what_was_written_and_the_same_bytes_every_time(tmp_path: Path) -> None:
+def test_a_demonstration_file_holds_what_was_written_and_has_the_same_bytes_every_time(tmp_path: Path) -> None:
     first, again = tmp_path / "first.npz", tmp_path / "again.npz"
     for path in (first, again):
         two_episodes().save(path)
@@ -44,7 +44,9 @@ def test_a_file_holds_what_was_written_and_the_same_bytes_every_time(tmp_path: P
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again.npz", "first.npz"]
 
 
-def test_a_relative_path_is_found_beside_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_to_demonstrations_is_resolved_in_the_folder_of_the_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     two_episodes().save(tmp_path / "shown.npz")
     with pytest.raises(UsageError, match="rlrun demonstrate"):
         load_demonstrations("shown.npz")
@@ -52,7 +54,7 @@ def test_a_relative_path_is_found_beside_the_spec(tmp_path: Path, monkeypatch: p
     assert load_demonstrations("shown.npz").num_steps == 3
 
 
-def test_the_fragment_matches_what_a_worker_would_collect() -> None:
+def test_demonstrations_form_the_same_fragment_that_a_worker_would_collect() -> None:
     fragment = two_episodes().fragment(like())
     assert fragment["valid"].ravel().tolist() == [True, True, False, True, False]
     assert fragment["episode_starts"].ravel().tolist() == [True, False, False, True, False]
@@ -63,13 +65,13 @@ def test_the_fragment_matches_what_a_worker_would_collect() -> None:
     assert fragment["obs"]["0"].ravel().tolist() == [0, 1, 2, 3, 4, 4]
 
 
-def test_actions_are_counted_from_the_first_one() -> None:
+def test_actions_are_numbered_from_the_first_action_of_the_space() -> None:
     shown = two_episodes()
     counted = Demonstrations(shown.columns, shown.observations, {"first_action": -1})
     assert counted.fragment(like())["actions"].ravel().tolist() == [3, 1, 1, 2, 2]
 
 
-def test_observations_of_another_shape_are_refused(wording) -> None:
+def test_demonstrated_observations_of_a_different_shape_are_refused(wording) -> None:
     with wording.raised(UsageError, "place/x"):
         two_episodes().fragment(like((3,)))
 

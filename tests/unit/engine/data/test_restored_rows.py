@@ -19,7 +19,7 @@ def rows_of_zeros(length: int, slots: int = 2, width: int = 3) -> dict[str, Any]
     }
 
 
-def test_restored_rows_may_have_any_length_along_the_free_axis() -> None:
+def test_restored_rows_may_differ_in_length_along_the_free_axis() -> None:
     restored = RestoredRows()
     restored.load([rows_of_zeros(5), rows_of_zeros(1)])
     restored.compare(rows_of_zeros(3))
@@ -48,7 +48,7 @@ def test_restored_rows_that_do_not_match_the_first_collected_rows_are_refused(he
         restored.compare(rows_of_zeros(3))
 
 
-def test_rows_are_compared_only_once() -> None:
+def test_restored_rows_are_compared_only_with_the_first_collected_rows() -> None:
     restored = RestoredRows()
     restored.load([rows_of_zeros(2)])
     restored.compare(rows_of_zeros(3))

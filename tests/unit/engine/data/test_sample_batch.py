@@ -13,20 +13,20 @@ def fragment_of_cells(time=4, columns=2, first=0):
     )
 
 
-def test_steps_leaves_out_the_closing_rows():
+def test_the_steps_of_a_fragment_leave_out_its_closing_rows():
     steps = fragment_of_cells().steps()
     assert {leaf.shape[:2] for _, leaf in named_leaves(dict(steps))} == {(4, 2)}
     assert steps["obs"]["a"].tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
-def test_rows_of_length_one_hold_every_cell_once():
+def test_rows_of_length_1_contain_every_cell_once():
     rows = fragment_of_cells().steps().rows(1)
     assert rows["actions"].shape == (8, 1)
     assert rows["obs"]["b"][0].shape == (8, 1, 1)
     assert sorted(rows["actions"].ravel()) == list(range(8))
 
 
-def test_longer_rows_are_consecutive_steps_of_one_column():
+def test_rows_longer_than_1_hold_consecutive_steps_of_one_slot():
     rows = fragment_of_cells().steps().rows(2)
     assert rows["actions"].tolist() == [[0, 2], [1, 3], [4, 6], [5, 7]]
     assert rows["obs"]["a"].tolist() == rows["actions"].tolist()
@@ -44,7 +44,7 @@ def test_fragments_of_different_lengths_are_refused():
         concatenated([fragment_of_cells(), fragment_of_cells(time=3)])
 
 
-def test_cleared_cells_hold_zeros_and_valid_ones_stay():
+def test_invalid_cells_are_set_to_zero_in_a_copy_and_valid_cells_are_unchanged():
     batch = fragment_of_cells().steps()
     batch["valid"][1, 0] = False
     cleared = batch.zero_invalid()
@@ -53,7 +53,7 @@ def test_cleared_cells_hold_zeros_and_valid_ones_stay():
     assert batch["actions"][1, 0] == 2
 
 
-def test_trees_keep_their_structure():
+def test_mapping_a_function_over_a_tree_preserves_its_structure():
     tree = {"x": 1, "y": (2, {"z": 3})}
     assert map_tree(lambda leaf: leaf * 10, tree) == {"x": 10, "y": (20, {"z": 30})}
     assert list(named_leaves(tree)) == [("x", 1), ("y/0", 2), ("y/1/z", 3)]

@@ -58,7 +58,7 @@ SPACES = st.recursive(
 
 @given(SPACES)
 @settings(max_examples=30, deadline=None)
-def test_a_space_comes_back_exactly(space: Any) -> None:
+def test_a_space_is_read_back_from_json_exactly(space: Any) -> None:
     again = space_from_json(json.loads(json.dumps(space_to_json(space), allow_nan=False)))
     assert again == space
     own, found = list(named_leaves(space_tree(space))), list(named_leaves(space_tree(again)))

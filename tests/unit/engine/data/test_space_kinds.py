@@ -74,7 +74,9 @@ SMALL = {
 }
 
 
-def test_one_table_entry_adds_a_kind_of_observation_space(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_single_table_entry_adds_support_for_a_kind_of_observation_space(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     algorithm = PPO(PPO.Config.parse({**SMALL, "model": {"hiddens": [8]}}))
     with wording.raised(EnvironmentUnusable):
         Training(SPELLING, algorithm).step()
@@ -84,7 +86,9 @@ def test_one_table_entry_adds_a_kind_of_observation_space(monkeypatch: pytest.Mo
         assert training.act({"word": "ba", "length": np.zeros(1, np.float32)}) in (0, 1)
 
 
-def test_elements_are_checked_and_batched_by_the_entry_of_their_kind(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_elements_are_checked_and_batched_by_the_table_entry_of_their_kind_of_space(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     space = Tuple([WORDS, Discrete(3)])
     assert mismatch(space, ("ab", 2)) is None
@@ -94,7 +98,7 @@ def test_elements_are_checked_and_batched_by_the_entry_of_their_kind(monkeypatch
     np.testing.assert_array_equal(numbers, [2, 0])
 
 
-def test_an_entry_defines_how_its_elements_are_encoded_for_the_network(
+def test_a_table_entry_defines_how_elements_are_encoded_for_the_network(
     monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
@@ -112,11 +116,15 @@ def test_an_entry_defines_how_its_elements_are_encoded_for_the_network(
     ],
     ids=str,
 )
-def test_choice_ranges_give_sizes_and_start_values(space: Any, sizes: tuple[int, ...], starts: tuple[int, ...]) -> None:
+def test_choice_ranges_give_the_sizes_and_start_values_of_discrete_spaces(
+    space: Any, sizes: tuple[int, ...], starts: tuple[int, ...]
+) -> None:
     assert choice_ranges(space) == (sizes, starts)
 
 
-def test_a_custom_encoder_receives_the_arrays_that_the_entry_produces(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_custom_encoder_receives_the_arrays_that_the_table_entry_produces(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     leaves = observation_leaves(Dict(word=WORDS), {}, normalize=False, encoders={"word": f"{__name__}:Lengths"})
     assert leaves["word"].describe() == wording(__name__)

@@ -31,7 +31,7 @@ SPACES = [
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_whatever_is_drawn_belongs_to_the_space(space: Any, dtype: Any) -> None:
+def test_every_sample_belongs_to_the_space(space: Any, dtype: Any) -> None:
     sampler, generator = UniformSampler(space), np.random.default_rng(0)
     ends = [0.0, MOST, *generator.random(8)]
     draws = generator.choice(ends, (60, sampler.num_draws)).astype(dtype)
@@ -40,20 +40,20 @@ def test_whatever_is_drawn_belongs_to_the_space(space: Any, dtype: Any) -> None:
         assert map_tree(lambda leaf, row=row: leaf[row], drawn) in space
 
 
-def test_numbers_are_spread_evenly_between_their_bounds_and_each_whole_number_has_an_equal_share() -> None:
+def test_floats_are_spread_evenly_between_their_bounds_and_all_integers_are_equally_likely() -> None:
     draws = np.array([[0.0], [0.25], [0.5], [0.75]])
     np.testing.assert_array_equal(UniformSampler(Box(-2, 2, (1,)))(draws)[:, 0], [-2, -1, 0, 1])
     np.testing.assert_array_equal(UniformSampler(Box(3, 6, (1,), np.int64))(draws)[:, 0], [3, 4, 5, 6])
     np.testing.assert_array_equal(UniformSampler(Discrete(2, start=7))(draws), [7, 7, 8, 8])
 
 
-def test_one_sided_bounds_give_exponential_and_no_bounds_logistic_samples() -> None:
+def test_samples_with_one_bound_are_exponential_and_samples_without_bounds_are_logistic() -> None:
     space = Box(np.array([2, -np.inf, -np.inf], np.float32), np.array([np.inf, 1, np.inf], np.float32))
     draws = np.array([[1 - math.exp(-3), 1 - math.exp(-2), 1 / (1 + math.exp(-1.5))]])
     np.testing.assert_allclose(UniformSampler(space)(draws), [[5, -1, 1.5]], rtol=1e-6)
 
 
-def test_a_mask_restricts_each_discrete_choice_separately_and_nothing_else() -> None:
+def test_a_mask_restricts_each_discrete_choice_separately_and_no_other_parts_of_the_action() -> None:
     space = Tuple([MultiBinary(1), Discrete(3), MultiDiscrete([2, 2])])
     mask = np.array([[0, 1, 1, 1, 0, 0, 1]] * 2, np.int8)
     bits, choice, choices = UniformSampler(space)(np.array([[0.0] * 4, [MOST] * 4]), mask)
@@ -61,14 +61,14 @@ def test_a_mask_restricts_each_discrete_choice_separately_and_nothing_else() -> 
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 7, 64, 1000, 65_537])
-def test_the_largest_draw_is_the_last_choice(number: int) -> None:
+def test_the_largest_possible_draw_selects_the_last_choice(number: int) -> None:
     draws = np.array([0.0, MOST], np.float32)
     assert uniform_choices(draws, number).tolist() == [0, number - 1]
     assert uniform_choices(draws, number, np.ones((2, number), np.int8)).tolist() == [0, number - 1]
 
 
 @pytest.mark.parametrize("is_masked", [False, True])
-def test_all_random_explorations_choose_the_same_actions_from_the_same_draws(is_masked: bool) -> None:
+def test_all_kinds_of_random_exploration_choose_the_same_actions_given_the_same_draws(is_masked: bool) -> None:
     generator, actions = np.random.default_rng(0), DiscreteActions(Discrete(5))
     draws = generator.random((40, 1), np.float32)
     mask = np.maximum(generator.integers(0, 2, (40, 5)), np.eye(5, dtype=int)[2]) if is_masked else None

@@ -53,7 +53,7 @@ def altered(folder: Path, name: str, row: int | slice, value: Any, file: int = 1
     replace(found.manifest, files=tuple(files)).save(folder)
 
 
-def test_a_file_in_which_no_episode_ends_is_found_without_a_traceback(tmp_path: Path) -> None:
+def test_a_file_in_which_no_episode_ends_is_reported_without_a_traceback(tmp_path: Path) -> None:
     folder = write(tmp_path / "set")
     altered(folder, "valid", slice(None), True)
     done = dataset("check", folder)
@@ -61,7 +61,7 @@ def test_a_file_in_which_no_episode_ends_is_found_without_a_traceback(tmp_path: 
     assert "the file ends within an episode, without its final observation" in done.output
 
 
-def test_a_whole_set_is_ok(tmp_path: Path) -> None:
+def test_an_intact_data_set_passes_the_check(tmp_path: Path) -> None:
     done = dataset("check", write(tmp_path / "set"))
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[1:] == ["ok"]
@@ -85,7 +85,7 @@ def test_a_whole_set_is_ok(tmp_path: Path) -> None:
         ("agent", 6, 1, "episode 4, row 6: 'agent' is not a valid index"),
     ],
 )
-def test_errors_are_reported_with_file_episode_and_row(
+def test_errors_are_reported_with_their_file_episode_and_row(
     tmp_path: Path, name: str, row: int, value: Any, told: str
 ) -> None:
     altered(write(tmp_path / "set"), name, row, value)
@@ -94,12 +94,12 @@ def test_errors_are_reported_with_file_episode_and_row(
     assert any(line.startswith("WRONG 000001.arrow") and told in line for line in done.output.splitlines())
 
 
-def test_an_action_in_the_row_of_a_final_observation_may_be_anything(tmp_path: Path) -> None:
+def test_the_row_of_a_final_observation_may_contain_any_action(tmp_path: Path) -> None:
     altered(write(tmp_path / "set"), "actions", 9, 77.0)
     assert dataset("check", tmp_path / "set").exit_code == 0
 
 
-def test_an_altered_a_missing_and_a_foreign_file_are_named(tmp_path: Path, wording) -> None:
+def test_altered_missing_and_foreign_files_are_named(tmp_path: Path, wording) -> None:
     folder = write(tmp_path / "set", episodes=9)
     first = folder / "000000.arrow"
     first.write_bytes(first.read_bytes()[:-1] + b"?")
@@ -125,7 +125,7 @@ def test_duplicate_episodes_are_reported(tmp_path: Path, wording) -> None:
     assert wording("30") in done.output.splitlines()
 
 
-def test_unusual_rewards_and_cut_episodes_are_notes(tmp_path: Path, wording) -> None:
+def test_unusual_rewards_and_cut_episodes_are_reported_as_notes(tmp_path: Path, wording) -> None:
     rows = {"obs": np.zeros(3, np.int64), "actions": np.zeros(2, np.int64), "rewards": np.array([0.0, 1e4])}
     flags = {"terminateds": np.zeros(2, np.bool_), "truncateds": np.zeros(2, np.bool_)}
     with SetWriter(tmp_path / "set", Discrete(2), Discrete(2)) as written:
@@ -136,7 +136,7 @@ def test_unusual_rewards_and_cut_episodes_are_notes(tmp_path: Path, wording) -> 
     assert done.output == wording("03")
 
 
-def test_sets_are_split_and_sampled_by_whole_episodes(tmp_path: Path, wording) -> None:
+def test_data_sets_are_split_and_sampled_in_whole_episodes(tmp_path: Path, wording) -> None:
     folder = write(tmp_path / "set", episodes=10)
     first, second, few = (tmp_path / name for name in ("first", "second", "few"))
     assert dataset("split", folder, "-o", first, second, "--share", 0.7).exit_code == 0
@@ -165,7 +165,7 @@ def test_episode_lengths_that_contradict_the_rows_are_reported(tmp_path: Path, w
     assert done.output == wording()
 
 
-def test_sets_of_other_spaces_are_not_merged(tmp_path: Path, wording) -> None:
+def test_data_sets_of_different_spaces_are_not_merged(tmp_path: Path, wording) -> None:
     with SetWriter(tmp_path / "other", Discrete(2), Discrete(2)):
         pass
     done = dataset("merge", write(tmp_path / "set"), tmp_path / "other", "-o", tmp_path / "merged")
@@ -173,7 +173,7 @@ def test_sets_of_other_spaces_are_not_merged(tmp_path: Path, wording) -> None:
     assert done.output == wording()
 
 
-def test_info_shows_what_a_set_holds(tmp_path: Path, wording) -> None:
+def test_the_info_command_shows_what_a_data_set_holds(tmp_path: Path, wording) -> None:
     folder = write(tmp_path / "set", about={"env": {"id": "Boat-v0"}})
     done = dataset("info", folder, "--json")
     assert done.exit_code == 0, done.output

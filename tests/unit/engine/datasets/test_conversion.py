@@ -68,14 +68,14 @@ def written_csv(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]])
     return path
 
 
-def test_a_set_comes_back_from_parquet_exactly(tmp_path: Path) -> None:
+def test_a_data_set_converted_to_parquet_and_back_is_unchanged(tmp_path: Path) -> None:
     own = write(tmp_path / "set")
     assert convert(own.folder, tmp_path / "set.parquet").exit_code == 0
     assert convert(tmp_path / "set.parquet", tmp_path / "again").exit_code == 0
     assert_equal(DataSet(tmp_path / "again"), own)
 
 
-def test_a_set_comes_back_from_csv_exactly_with_its_spaces(tmp_path: Path) -> None:
+def test_episodes_of_a_data_set_converted_to_csv_and_back_with_its_spaces_are_unchanged(tmp_path: Path) -> None:
     own = write(tmp_path / "set")
     assert convert(own.folder, tmp_path / "set.csv").exit_code == 0
     done = convert(tmp_path / "set.csv", tmp_path / "again", "--spaces", f"{own.folder}/manifest.json")
@@ -83,7 +83,7 @@ def test_a_set_comes_back_from_csv_exactly_with_its_spaces(tmp_path: Path) -> No
     assert_equal(DataSet(tmp_path / "again"), own, but=("agent",))
 
 
-def test_a_set_comes_back_from_minari_exactly(tmp_path: Path) -> None:
+def test_episodes_of_a_data_set_converted_to_minari_and_back_are_unchanged(tmp_path: Path) -> None:
     own = write(tmp_path / "set")
     assert convert(own.folder, tmp_path / "boat-v0").exit_code == 0
     done = convert(tmp_path / "boat-v0", tmp_path / "again")
@@ -92,7 +92,7 @@ def test_a_set_comes_back_from_minari_exactly(tmp_path: Path) -> None:
     assert DataSet(tmp_path / "again").manifest.about == {"minari": "boat-v0"}
 
 
-def test_a_set_comes_back_from_a_file_of_demonstrations_with_its_spaces(tmp_path: Path) -> None:
+def test_episodes_of_a_data_set_converted_to_demonstrations_and_back_with_spaces_are_unchanged(tmp_path: Path) -> None:
     own = write(tmp_path / "set", nested=False)
     assert convert(own.folder, tmp_path / "set.npz").exit_code == 0
     done = convert(tmp_path / "set.npz", tmp_path / "again", "--spaces", f"{own.folder}/manifest.json")
@@ -100,7 +100,7 @@ def test_a_set_comes_back_from_a_file_of_demonstrations_with_its_spaces(tmp_path
     assert_equal(DataSet(tmp_path / "again"), own, but=("agent", "logp", "weights_version", "seed"))
 
 
-def test_the_log_of_a_simulator_becomes_a_set(tmp_path: Path, wording) -> None:
+def test_the_log_of_a_simulator_is_converted_to_a_data_set(tmp_path: Path, wording) -> None:
     names = ["run", "level", "flow", "valve", "cost", "failed", "pump", "operator", "obs/raw"]
     rows = [
         ["a", 1.0, 10, 0.1, -1, False, 7, "ada", 0],
@@ -132,7 +132,7 @@ def test_the_log_of_a_simulator_becomes_a_set(tmp_path: Path, wording) -> None:
     assert batch["pump"].tolist() == [7, 7, 7, 0, 8, 8, 0]
 
 
-def test_final_observations_come_from_next_obs_if_the_log_has_it(tmp_path: Path) -> None:
+def test_final_observations_are_taken_from_the_next_obs_column_if_one_is_given(tmp_path: Path) -> None:
     names = ["obs", "actions", "rewards", "after", "truncateds"]
     rows = [[0.5, 1, 1.0, 1.5, False], [1.5, 0, 1.0, 2.5, True], [0.0, 2, 1.0, 9.0, True]]
     log = written_csv(tmp_path / "log.csv", names, rows)
@@ -144,7 +144,7 @@ def test_final_observations_come_from_next_obs_if_the_log_has_it(tmp_path: Path)
     assert batch["truncateds"].tolist() == [False, True, False, True, False]
 
 
-def test_a_parquet_file_with_list_columns_becomes_a_set(tmp_path: Path) -> None:
+def test_a_parquet_file_with_list_columns_is_converted_to_a_data_set(tmp_path: Path) -> None:
     columns = {
         "obs": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]],
         "actions": [[0, 1], [2, 0], [1, 1]],
@@ -167,7 +167,7 @@ def test_a_parquet_file_with_list_columns_becomes_a_set(tmp_path: Path) -> None:
         (("--spaces", "log.csv"), "log.csv has no valid spaces"),
     ],
 )
-def test_a_column_that_is_missing_is_named(
+def test_the_error_for_a_missing_column_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str], told: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -185,7 +185,7 @@ def test_non_finite_numbers_are_reported_during_conversion(tmp_path: Path, wordi
     assert wording("obs", "NaN") in done.output.splitlines()
 
 
-def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path, wording) -> None:
+def test_a_failed_conversion_leaves_no_files_behind(tmp_path: Path, wording) -> None:
     own = write(tmp_path / "set")
     assert convert(own.folder, tmp_path / "boat-v0").exit_code == 0
     with h5py.File(tmp_path / "boat-v0" / "data" / "main_data.hdf5", "a") as file:
@@ -217,7 +217,7 @@ def rllib_line(**columns: Any) -> str:
     return json.dumps(batch | columns) + "\n"
 
 
-def test_sample_batches_of_rllib_become_a_set(tmp_path: Path) -> None:
+def test_sample_batches_of_rllib_are_converted_to_a_data_set(tmp_path: Path) -> None:
     folder = tmp_path / "rllib"
     folder.mkdir()
     (folder / "output-0.json").write_text(rllib_line() + rllib_line(eps_id=[13, 13, 14]))
@@ -261,7 +261,7 @@ def test_json_that_is_not_an_rllib_sample_batch_is_refused(tmp_path: Path, line:
     assert told in done.output
 
 
-def test_links_in_a_file_of_minari_are_not_followed(tmp_path: Path, wording) -> None:
+def test_links_in_a_minari_file_are_not_followed(tmp_path: Path, wording) -> None:
     own = write(tmp_path / "set", nested=False)
     assert convert(own.folder, tmp_path / "boat-v0").exit_code == 0
     with h5py.File(tmp_path / "secret.hdf5", "w") as file:
@@ -274,7 +274,7 @@ def test_links_in_a_file_of_minari_are_not_followed(tmp_path: Path, wording) -> 
     assert done.output == wording()
 
 
-def test_minari_s_arrow_layout_is_read(tmp_path: Path) -> None:
+def test_data_sets_in_the_arrow_layout_of_minari_are_read(tmp_path: Path) -> None:
     folder = tmp_path / "boat-v0" / "data"
     space = {"type": "Box", "dtype": "float32", "shape": [2], "low": [-np.inf, 0.0], "high": [np.inf, 1.0]}
     tree = {"type": "Dict", "subspaces": {"place": space, "gear": {"type": "Discrete", "dtype": "int64", "n": 3}}}
@@ -316,7 +316,7 @@ def test_an_unknown_format_is_refused_with_a_list_of_known_ones(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", ["set.csv", "set.parquet", "set.npz", "minari"])
-def test_the_folder_that_a_conversion_is_written_to_is_made(tmp_path: Path, name: str) -> None:
+def test_the_folder_that_a_conversion_writes_to_is_created(tmp_path: Path, name: str) -> None:
     write(tmp_path / "set", nested=False)
     done = convert(tmp_path / "set", tmp_path / "new" / name)
     assert done.exit_code == 0, done.output
@@ -324,7 +324,7 @@ def test_the_folder_that_a_conversion_is_written_to_is_made(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
-def test_an_empty_set_is_not_converted_to_a_file(tmp_path: Path, suffix: str, wording) -> None:
+def test_converting_an_empty_data_set_to_a_file_is_refused(tmp_path: Path, suffix: str, wording) -> None:
     SetWriter(tmp_path / "set", Box(0, 1, (1,)), Discrete(2)).close()
     done = convert(tmp_path / "set", tmp_path / f"set{suffix}")
     assert done.exit_code == 2

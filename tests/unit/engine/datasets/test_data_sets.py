@@ -60,7 +60,7 @@ def assert_same(found: Any, expected: Any) -> None:
     assert found.dtype == expected.dtype
 
 
-def test_a_set_holds_the_episodes_that_were_written(tmp_path: Path) -> None:
+def test_a_data_set_contains_the_episodes_that_were_written(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     episodes = [episode(rng, steps) for steps in (3, 1, 5, 2)]
     with writer(tmp_path / "set", episodes_per_file=2) as written:
@@ -90,7 +90,7 @@ def test_a_set_holds_the_episodes_that_were_written(tmp_path: Path) -> None:
         assert set(rows["weights_version"]) == {-1}
 
 
-def test_slots_in_parallel_write_whole_episodes_in_the_order_of_their_ends(tmp_path: Path) -> None:
+def test_parallel_slots_write_whole_episodes_in_the_order_in_which_they_end(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     first, second = running_episode(rng, 4), running_episode(rng, 3)
     # Slot "0": two steps, the second of which ends the episode; the final observation; a step of the next episode.
@@ -115,7 +115,7 @@ def test_slots_in_parallel_write_whole_episodes_in_the_order_of_their_ends(tmp_p
     assert_same(rows["obs"]["place"][10:], first["obs"]["place"][3:])  # cut, with the observation after its last step
 
 
-def test_an_episode_not_restored_after_a_resume_is_stored_as_cut(tmp_path: Path) -> None:
+def test_an_episode_that_a_resume_could_not_continue_is_stored_as_cut(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     lost, own = running_episode(rng, 3), running_episode(rng, 2)
     with writer(tmp_path / "set") as written:
@@ -126,7 +126,7 @@ def test_an_episode_not_restored_after_a_resume_is_stored_as_cut(tmp_path: Path)
     assert_same(found.rows(np.array([3]))["obs"]["place"][0], lost["obs"]["place"][3])
 
 
-def test_an_endless_episode_is_cut_at_the_maximum_file_size(tmp_path: Path) -> None:
+def test_an_endless_episode_is_cut_when_its_file_reaches_the_maximum_size(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     with writer(tmp_path / "set", rows_per_file=10) as written:
         for _ in range(7):
@@ -136,7 +136,7 @@ def test_an_endless_episode_is_cut_at_the_maximum_file_size(tmp_path: Path) -> N
     assert [entry.rows for entry in found.manifest.files] == [11, 11, 11, 6]
 
 
-def test_a_resume_discards_newer_files_and_rewrites_them_byte_for_byte(tmp_path: Path) -> None:
+def test_a_resume_discards_files_newer_than_its_state_and_rewrites_them_byte_for_byte(tmp_path: Path) -> None:
     def play(written: SetWriter, begin: int, end: int) -> None:
         for step in range(begin, end):
             for slot in range(3):
@@ -163,7 +163,7 @@ def test_a_resume_discards_newer_files_and_rewrites_them_byte_for_byte(tmp_path:
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == bytes_then
 
 
-def test_a_resume_on_an_altered_set_names_the_file(tmp_path: Path, wording) -> None:
+def test_the_error_for_resuming_on_an_altered_data_set_names_the_file(tmp_path: Path, wording) -> None:
     rng = np.random.default_rng(4)
     written = writer(tmp_path / "set", episodes_per_file=1)
     written.add_episode(episode(rng, 3))
@@ -175,7 +175,7 @@ def test_a_resume_on_an_altered_set_names_the_file(tmp_path: Path, wording) -> N
         writer(tmp_path / "set").load_state(state)
 
 
-def test_a_set_is_never_written_over(tmp_path: Path, wording) -> None:
+def test_a_data_set_is_never_written_to_a_folder_that_already_has_files(tmp_path: Path, wording) -> None:
     rng = np.random.default_rng(5)
     with writer(tmp_path / "set") as written:
         written.add_episode(episode(rng, 3))
@@ -203,7 +203,7 @@ for number in range(10**9):
 """
 
 
-def test_a_kill_loses_at_most_the_open_file(tmp_path: Path) -> None:
+def test_a_kill_loses_at_most_the_file_being_written(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "set")], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"written\n"
@@ -216,7 +216,7 @@ def test_a_kill_loses_at_most_the_open_file(tmp_path: Path) -> None:
     assert_same(rows["obs"][:, 0], rows["episode"].astype(np.float32))
 
 
-def test_columns_are_views_of_the_mapped_file(tmp_path: Path) -> None:
+def test_columns_are_read_only_views_of_the_memory_mapped_file(tmp_path: Path) -> None:
     with writer(tmp_path / "set") as written:
         written.add_episode(episode(np.random.default_rng(6), 50))
     for name, column in DataSet(tmp_path / "set").file(0).items():
@@ -249,7 +249,7 @@ def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
     assert columns["rewards"][rows // 2] == 0
 
 
-def test_episode_lengths_are_stored_in_the_manifest_and_invalid_ones_refused(tmp_path: Path, wording) -> None:
+def test_episode_lengths_are_stored_in_the_manifest_and_invalid_lengths_are_refused(tmp_path: Path, wording) -> None:
     rng = np.random.default_rng(6)
     with writer(tmp_path / "set", episodes_per_file=2) as written:
         for steps in (3, 1, 5):
@@ -264,7 +264,7 @@ def test_episode_lengths_are_stored_in_the_manifest_and_invalid_ones_refused(tmp
             DataSet(tmp_path / "set")
 
 
-def test_rows_are_gathered_over_files_in_the_order_asked_for(tmp_path: Path) -> None:
+def test_rows_are_gathered_from_several_files_in_the_requested_order(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     with writer(tmp_path / "set", episodes_per_file=2) as written:
         for steps in rng.integers(1, 9, 13).tolist():
@@ -282,7 +282,7 @@ def test_rows_are_gathered_over_files_in_the_order_asked_for(tmp_path: Path) -> 
         found.rows(np.array([found.num_rows]))
 
 
-def test_moments_across_files_match_the_moments_of_all_rows(tmp_path: Path) -> None:
+def test_the_moments_over_several_files_match_the_moments_of_all_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     with writer(tmp_path / "set", episodes_per_file=2) as written:
         for _ in range(5):
@@ -326,7 +326,7 @@ def test_file_sizes_are_checked_when_a_set_is_opened(tmp_path: Path, wording) ->
         DataSet(tmp_path / "set")
 
 
-def test_a_file_with_other_columns_than_the_manifest_is_refused(tmp_path: Path, wording) -> None:
+def test_a_file_whose_columns_differ_from_the_manifest_is_refused(tmp_path: Path, wording) -> None:
     for name, kind in (("set", np.float64), ("other", np.int64)):
         with SetWriter(tmp_path / name, Discrete(2), Box(0, 9, (2,), kind)) as written:
             own = {"obs": np.zeros(2, np.int64), "actions": np.zeros((1, 2), kind), "rewards": np.zeros(1)}
@@ -360,7 +360,7 @@ def test_invalid_manifests_are_refused(tmp_path: Path, change: dict[str, Any], m
         read_manifest(tmp_path / "nowhere")
 
 
-def test_rows_that_do_not_fit_are_refused_with_the_column(tmp_path: Path, wording) -> None:
+def test_rows_that_do_not_match_the_declared_columns_are_refused(tmp_path: Path, wording) -> None:
     own = episode(np.random.default_rng(10), 3)
     with wording.raised(ValueError, "rewards"):
         writer(tmp_path / "set").add_episode({**own, "rewards": np.zeros((3, 1))})
@@ -371,7 +371,7 @@ def test_rows_that_do_not_fit_are_refused_with_the_column(tmp_path: Path, wordin
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_writing_slots_together_gives_the_same_bytes_as_writing_them_one_by_one(tmp_path: Path, seed: int) -> None:
+def test_slots_written_together_give_the_same_bytes_as_slots_written_one_by_one(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     limits = {"episodes_per_file": 4, "rows_per_file": 12}
     at_once, alone = writer(tmp_path / "at once", **limits), writer(tmp_path / "alone", **limits)

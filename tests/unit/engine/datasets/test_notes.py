@@ -1,7 +1,7 @@
 from rlrun.engine.datasets.notes import env_note
 
 
-def test_a_note_holds_no_path_no_address_and_no_argument_that_may_be_secret() -> None:
+def test_a_note_contains_no_path_no_address_and_no_possibly_secret_argument() -> None:
     env = {
         "world": "my_lab.worlds:Harbor",
         "kwargs": {

@@ -85,7 +85,7 @@ def test_a_remote_set_is_copied_once_and_read_like_a_local_one(tmp_path: Path, c
     assert (demonstrations_at(uri).columns["rewards"] == 1).sum() == local.num_steps
 
 
-def test_only_what_is_read_is_copied(tmp_path: Path, cache: Path) -> None:
+def test_only_the_files_of_a_remote_set_that_are_read_are_copied(tmp_path: Path, cache: Path) -> None:
     found = opened(InputConfig(path=written(tmp_path / "set", files=3)))
     found.moments()
     assert not cache.exists()
@@ -93,7 +93,7 @@ def test_only_what_is_read_is_copied(tmp_path: Path, cache: Path) -> None:
     assert copies(cache) == ["000000.arrow"]
 
 
-def test_a_broken_copy_is_never_used(tmp_path: Path, cache: Path) -> None:
+def test_an_altered_or_incomplete_copy_of_a_remote_file_is_never_used(tmp_path: Path, cache: Path) -> None:
     uri = written(tmp_path / "set")
     file = tmp_path / "set" / "000000.arrow"
     whole = file.read_bytes()
@@ -152,7 +152,7 @@ def test_a_reader_waits_for_a_copy_in_progress_and_uses_it(tmp_path: Path, cache
     assert rows[0]["obs"][0, 0] == 3
 
 
-def test_least_recently_opened_sets_are_evicted_and_sets_in_use_kept(
+def test_the_least_recently_opened_sets_are_evicted_and_sets_in_use_are_kept(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uris = [written(tmp_path / name, first=1000 * number) for number, name in enumerate("abcd")]
@@ -168,7 +168,7 @@ def test_least_recently_opened_sets_are_evicted_and_sets_in_use_kept(
     assert used.rows(np.array([2]))["obs"][0, 0] == 2
 
 
-def test_a_set_larger_than_the_cache_is_drawn_from_in_blocks_that_fit_into_it(
+def test_rows_of_a_set_larger_than_the_cache_are_drawn_in_blocks_that_fit_into_the_cache(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = written(tmp_path / "set", files=7)
@@ -233,7 +233,7 @@ def test_dataset_commands_accept_remote_sets(tmp_path: Path, wording) -> None:
     assert done.stderr == wording(uri, "manifest.json")
 
 
-def test_checking_a_remote_set_reports_changes_in_the_storage_despite_cached_copies(
+def test_checking_a_remote_set_reports_changes_in_storage_even_if_copies_are_cached(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     uri = written(tmp_path / "set", files=4)
@@ -255,7 +255,7 @@ def test_checking_a_remote_set_reports_changes_in_the_storage_despite_cached_cop
     assert (done.exit_code, wording("notes.txt") in done.stdout.splitlines()) == (5, True)
 
 
-def test_locations_without_a_set_are_refused(tmp_path: Path, wording) -> None:
+def test_remote_locations_without_a_data_set_are_refused(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError):
         opened(InputConfig(path=f"file://{tmp_path}/nothing"))
     with pytest.raises(UsageError, match="storage sea://bucket/set: "):

@@ -40,7 +40,7 @@ def written(folder: Path, episodes: Sequence[tuple[int, Ending]], rows_per_file:
     return DataSet(folder)
 
 
-def test_next_observations_belong_to_the_same_episode(tmp_path: Path) -> None:
+def test_the_next_observation_of_a_step_belongs_to_the_same_episode(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(2, "terminated"), (1, "truncated"), (3, "cut")])
     found = Transitions(data, gamma=0.5).gather(np.arange(6))
     assert found["obs"][:, 0, 0].tolist() == [0, 1, 100, 200, 201, 202]
@@ -49,7 +49,7 @@ def test_next_observations_belong_to_the_same_episode(tmp_path: Path) -> None:
     assert found["actions"][:, 0].tolist() == [0, 1, 0, 0, 1, 2]
 
 
-def test_next_actions_belong_to_the_next_observations_and_are_invalid_at_episode_ends(tmp_path: Path) -> None:
+def test_next_actions_are_those_at_the_next_observations_and_are_invalid_at_episode_ends(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(3, "terminated"), (2, "truncated")])
     found = Transitions(data, gamma=0.5, further=("next_actions", "returns")).gather(np.arange(5))
     assert found["next_valid"][:, 0].tolist() == [True, True, False, True, False]
@@ -66,7 +66,7 @@ def test_returns_of_unterminated_episodes_with_negative_rewards_cause_a_warning(
         Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
 
 
-def test_no_warning_about_returns_if_rewards_are_positive_or_episodes_terminate(tmp_path: Path) -> None:
+def test_there_is_no_warning_about_returns_if_rewards_are_positive_or_episodes_terminate(tmp_path: Path) -> None:
     ended = written(tmp_path / "ended", [(3, "terminated"), (2, "both")], sign=-1)
     positive = written(tmp_path / "positive", [(3, "truncated"), (2, "cut")])
     for data in (ended, positive):  # a warning is an error in tests
@@ -75,12 +75,12 @@ def test_no_warning_about_returns_if_rewards_are_positive_or_episodes_terminate(
     Transitions(costly, gamma=0.5, n_step=None).gather(np.arange(3))  # which bootstraps
 
 
-def test_truncated_and_cut_tails_bootstrap_and_terminated_ones_do_not_even_with_both_flags(tmp_path: Path) -> None:
+def test_truncated_and_cut_episodes_bootstrap_and_terminated_ones_do_not_even_if_also_truncated(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(1, "terminated"), (1, "truncated"), (1, "both"), (1, "cut")])
     assert Transitions(data, gamma=0.5).gather(np.arange(4))["discounts"][:, 0].tolist() == [0, 0.5, 0, 0.5]
 
 
-def test_a_return_is_the_sum_to_the_end_and_bootstraps_from_the_final_observation(tmp_path: Path) -> None:
+def test_a_return_sums_rewards_to_the_episode_end_and_bootstraps_from_the_final_observation(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(3, "truncated"), (2, "terminated")])
     found = Transitions(data, gamma=0.5, n_step=None).gather(np.arange(5))
     assert found["rewards"][:, 0].tolist() == [1.0, 2.0, 2.0, 10 + 5.5, 11.0]
@@ -119,7 +119,7 @@ def test_n_step_transitions_match_a_loop_over_episodes(
     np.testing.assert_array_equal(np.stack(columns, 1), np.array(expected, np.float32))
 
 
-def test_sequences_cover_each_step_once_from_the_starts_of_episodes(tmp_path: Path) -> None:
+def test_sequences_start_with_their_episodes_and_cover_each_step_once(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(5, "terminated"), (2, "truncated")])
     sequences = Sequences(data, length=3)
     found = sequences.gather(np.arange(len(sequences)))
@@ -130,7 +130,7 @@ def test_sequences_cover_each_step_once_from_the_starts_of_episodes(tmp_path: Pa
     assert found["terminateds"].tolist() == [[False] * 3, [False, True, False], [False] * 3]
 
 
-def test_burn_in_precedes_a_sequence_and_is_not_learned_from(tmp_path: Path) -> None:
+def test_the_burn_in_precedes_a_sequence_and_is_not_used_for_learning(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(4, "terminated")])
     found = Sequences(data, length=2, burn_in=1).gather(np.arange(2))
     assert found["obs"][..., 0].tolist() == [[0, 0, 1], [1, 2, 3]]
@@ -138,14 +138,14 @@ def test_burn_in_precedes_a_sequence_and_is_not_learned_from(tmp_path: Path) -> 
     assert found["episode_starts"].tolist() == [[False, True, False], [False] * 3]
 
 
-def test_sequences_begin_at_every_step_with_a_stride_of_1(tmp_path: Path) -> None:
+def test_sequences_with_a_stride_of_1_begin_at_every_step(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(3, "terminated"), (1, "terminated")])
     sequences = Sequences(data, length=2, stride=1)
     found = sequences.gather(np.arange(len(sequences)))
     assert found["obs"][..., 0].tolist() == [[0, 1], [1, 2], [2, 0], [100, 0]]
 
 
-def test_steps_are_read_without_their_successors(tmp_path: Path) -> None:
+def test_single_steps_are_read_without_next_observations_or_rewards(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(2, "terminated"), (2, "cut")])
     found = Steps(data).gather(np.array([3, 0]))
     assert sorted(found) == ["actions", "obs", "valid"]

@@ -63,7 +63,7 @@ def forgetful(num_envs: int = 3, **kwargs: Any) -> Any:
     return make_vector_env(config, num_envs, EpisodeSeeds(7, worker_index=2))
 
 
-def test_the_result_of_action_masks_is_added_to_the_observation() -> None:
+def test_the_mask_returned_by_action_masks_is_added_to_the_observation() -> None:
     world = make_env(MATCH)
     assert isinstance(world, ActionMaskObservation)
     assert world.observation_space == Dict({"observation": Discrete(6), "action_mask": MultiBinary(6)})
@@ -78,7 +78,7 @@ def test_the_result_of_action_masks_is_added_to_the_observation() -> None:
         assert reward == 1.0
 
 
-def test_action_masks_is_found_through_wrappers_and_added_outermost() -> None:
+def test_the_action_masks_method_is_found_through_wrappers_and_its_mask_is_added_outermost() -> None:
     wrapper = {"id": "TransformReward", "kwargs": {"func": abs}}
     world = make_env(EnvConfig.model_validate({**MATCH.to_data(), "wrappers": [wrapper]}))
     assert isinstance(world, ActionMaskObservation)
@@ -86,7 +86,7 @@ def test_action_masks_is_found_through_wrappers_and_added_outermost() -> None:
     assert world.reset(seed=0)[0]["action_mask"].sum() == 2
 
 
-def test_envs_that_already_show_a_mask_or_have_none_are_unchanged() -> None:
+def test_envs_that_have_no_mask_or_already_include_it_in_observations_are_not_wrapped() -> None:
     for env in (MaskedGrid(), ConstantReward()):
         assert with_action_masks(env) is env
     plain = make_vector_env(EnvConfig(id="rlrun.toys:ConstantReward"), 2, EpisodeSeeds(0, 0))
@@ -94,12 +94,12 @@ def test_envs_that_already_show_a_mask_or_have_none_are_unchanged() -> None:
     assert isinstance(make_vector_env(GRID, 2, EpisodeSeeds(0, 0)), MaskedVectorEnv)
 
 
-def test_masks_for_actions_that_are_not_discrete_are_refused(wording) -> None:
+def test_action_masks_for_actions_that_are_not_discrete_are_refused(wording) -> None:
     with wording.raised(UsageError, "MultiDiscrete"):
         make_env(EnvConfig(id=f"{__name__}:TakesNumbers"))
 
 
-def test_a_mask_that_allows_nothing_raises_an_error_with_its_location(wording) -> None:
+def test_a_mask_that_allows_no_action_raises_an_error_that_says_where_it_occurred(wording) -> None:
     world = forgetful(from_step=2)
     world.reset()
     world.step(np.zeros(3, np.int64))
@@ -111,7 +111,7 @@ def test_a_mask_that_allows_nothing_raises_an_error_with_its_location(wording) -
     assert str(failure.value) == wording()
 
 
-def test_an_error_is_raised_if_the_first_mask_or_one_choice_allows_nothing() -> None:
+def test_an_error_is_raised_if_the_first_mask_allows_no_action_or_none_for_one_choice() -> None:
     with pytest.raises(EnvError, match="step 0"):
         forgetful(from_step=0).reset()
     with pytest.raises(EnvError, match="env 1"):
@@ -119,14 +119,14 @@ def test_an_error_is_raised_if_the_first_mask_or_one_choice_allows_nothing() -> 
 
 
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])
-def test_an_episode_s_final_observation_may_allow_nothing(ends: str) -> None:
+def test_the_mask_of_a_final_observation_may_allow_no_action(ends: str) -> None:
     world = forgetful(from_step=2, ends=ends)
     world.reset()
     masks = [world.step(np.zeros(3, np.int64))[0]["action_mask"][1].copy() for _ in range(5)]
     np.testing.assert_array_equal([mask.any() for mask in masks], [True, False, True, True, False])
 
 
-def test_masked_envs_can_start_episodes_and_restore_places() -> None:
+def test_masked_envs_can_begin_chosen_episodes_and_restore_their_positions() -> None:
     world, again = (make_vector_env(GRID, 3, EpisodeSeeds(5, 0)) for _ in range(2))
     world.reset()
     observations = {key: part.copy() for key, part in world.begin([0, 2], [4, 4]).items()}

@@ -18,7 +18,7 @@ SEEDS = EpisodeSeeds(run_seed=3, worker_index=0)
 FAST = AtariSettings(frameskip=24, noop_max=5)
 
 
-def test_settings_can_be_added_to_an_id_and_sticky_actions_are_the_default() -> None:
+def test_an_atari_id_can_be_given_settings_and_sticky_actions_are_the_default() -> None:
     observation_space, action_space = spaces_of(
         EnvConfig(id="ALE/Pong-v5", kwargs={"img_height": 60, "stack_num": 2, "full_action_space": True})
     )
@@ -36,13 +36,13 @@ def test_settings_can_be_added_to_an_id_and_sticky_actions_are_the_default() -> 
         ({"repeat_action_probability": 2}, "kwargs.repeat_action_probability: must be a number >= 0 and <= 1, not"),
     ],
 )
-def test_wrong_settings_are_named(kwargs: dict[str, Any], said: str) -> None:
+def test_the_error_for_an_invalid_setting_names_it(kwargs: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError) as raised:
         check_env(EnvConfig(id="ALE/Pong-v5", kwargs=kwargs))
     assert said in str(raised.value)
 
 
-def test_places_are_restored_exactly_across_game_overs() -> None:
+def test_positions_in_episodes_are_restored_exactly_across_game_overs() -> None:
     env = SeededAtari("breakout", 2, FAST, SEEDS)
     env.reset()
     actions = np.random.default_rng(0).integers(0, 4, (60, 2))
@@ -63,7 +63,7 @@ def test_places_are_restored_exactly_across_game_overs() -> None:
     again.close()
 
 
-def test_rewards_are_not_clipped() -> None:
+def test_the_atari_env_does_not_clip_rewards() -> None:
     env = SeededAtari("asterix", 1, FAST, SEEDS)  # its rewards are 50
     env.reset()
     random = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def test_with_episodic_life_a_lost_life_ends_the_episode_but_not_the_game() -> N
     env.close()
 
 
-def test_the_single_env_renders_the_same_game_as_its_observations() -> None:
+def test_the_single_env_renders_the_game_that_its_observations_show() -> None:
     config = EnvConfig(id="ALE/Breakout-v5", kwargs={"frameskip": 24, "noop_max": 5})
     drawn, plain = make_env(config, render_mode="rgb_array"), make_env(config)
     assert drawn.observation_space == spaces_of(config)[0]

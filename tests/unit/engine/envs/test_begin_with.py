@@ -20,11 +20,11 @@ def is_at_start(observations):
     return np.isclose(observations, START).all(-1).tolist()
 
 
-def test_auto_chooses_the_loop_backend_if_there_are_reset_options():
+def test_the_auto_backend_is_the_loop_backend_if_there_are_reset_options():
     assert (backend_of(HIGH), backend_of(EnvConfig(id="CartPole-v1"))) == ("loop", "cartpole")
 
 
-def test_every_episode_begins_with_the_options():
+def test_every_episode_begins_with_the_given_reset_options():
     env = make_vector_env(HIGH, 2, SEEDS)
     assert is_at_start(env.reset()) == [True, True]
     starts = [is_at_start(env.step(np.array([0, 1]))[0]) for _ in range(12)]
@@ -32,7 +32,7 @@ def test_every_episode_begins_with_the_options():
     assert is_at_start(env.begin([1], [7])) == [True, True]
 
 
-def test_places_inside_episodes_are_replayed_with_the_options():
+def test_positions_inside_episodes_are_restored_by_replaying_with_the_reset_options():
     env = make_vector_env(HIGH, 1, SEEDS)
     env.reset()
     for _ in range(3):
@@ -44,7 +44,7 @@ def test_places_inside_episodes_are_replayed_with_the_options():
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_resumed_training_matches_an_uninterrupted_one_bit_for_bit(tmp_path):
+def test_a_resumed_training_with_reset_options_matches_an_uninterrupted_one_bit_for_bit(tmp_path):
     settings = {
         "num_envs_per_worker": 2,
         "train_batch_size": 16,
@@ -76,6 +76,6 @@ def test_an_env_that_modifies_its_reset_options_does_not_affect_later_episodes()
 
 
 @pytest.mark.parametrize("wrappers", [[], ["TimeAwareObservation"]])
-def test_a_single_env_also_starts_with_the_reset_options(wrappers):
+def test_a_single_env_starts_with_the_reset_options_with_and_without_a_wrapper(wrappers):
     env = make_env(HIGH.replace(wrappers=wrappers))
     assert env.reset(seed=3)[0][:4].tolist() == pytest.approx([0.1] * 4)

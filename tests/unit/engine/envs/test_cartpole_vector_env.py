@@ -24,7 +24,7 @@ def balancing(observations: Any) -> Any:
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"sutton_barto_reward": True}])
-def test_every_slot_equals_gymnasiums_single_env_over_many_episodes(kwargs: dict[str, Any]) -> None:
+def test_every_slot_moves_like_gymnasiums_single_env_over_many_episodes(kwargs: dict[str, Any]) -> None:
     slots, steps = 6, 2500
     vector = SeededCartPole(slots, 500, SEEDS, **kwargs)
     observations = vector.reset()
@@ -54,7 +54,7 @@ def test_every_slot_equals_gymnasiums_single_env_over_many_episodes(kwargs: dict
     assert truncations >= 12
 
 
-def test_a_slot_moves_the_same_alone_or_next_to_others() -> None:
+def test_a_slot_moves_the_same_way_alone_or_next_to_other_slots() -> None:
     alone, among_others = SeededCartPole(1, 500, SEEDS), SeededCartPole(2, 500, SEEDS)
     assert alone.reset()[0].tobytes() == among_others.reset()[0].tobytes()
     for action in np.random.default_rng(2).integers(0, 2, 3000):
@@ -64,7 +64,7 @@ def test_a_slot_moves_the_same_alone_or_next_to_others() -> None:
         assert [each[0] for each in outcome] == [each[0] for each in expected]
 
 
-def test_it_moves_like_gymnasiums_vector_env_from_the_same_state() -> None:
+def test_the_vector_env_moves_like_gymnasiums_from_the_same_state() -> None:
     ours, theirs = SeededCartPole(64, 500, SEEDS), CartPoleVectorEnv(64)
     theirs.reset(seed=0)
     theirs.state = np.array(ours.reset().T, np.float64)
@@ -94,7 +94,7 @@ def test_actions_other_than_left_and_right_are_refused(wording) -> None:
         env.step(np.array([1, 2]))
 
 
-def test_its_spaces_equal_the_single_envs_spaces() -> None:
+def test_the_spaces_of_a_slot_equal_those_of_the_single_env() -> None:
     env, single = SeededCartPole(3, 500, SEEDS), gymnasium.make("CartPole-v1")
     assert env.observation_space == single.observation_space
     assert env.action_space == single.action_space

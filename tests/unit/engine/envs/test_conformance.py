@@ -171,7 +171,7 @@ def test_every_case_runs_on_the_backend_it_names(case: Case) -> None:
 
 
 @every
-def test_arrays_have_the_promised_shapes_and_dtypes_and_observations_lie_in_their_space(case: Case) -> None:
+def test_results_have_the_promised_shapes_and_dtypes_and_observations_lie_in_their_space(case: Case) -> None:
     stretch = recorded(case)
     space, _ = spaces_of(EnvConfig.parse(case.env))
     expected = {name: np.asarray(leaf).dtype for name, leaf in named_leaves(space.sample())}
@@ -193,7 +193,7 @@ def test_the_row_after_an_episode_end_has_zero_reward_and_no_end_flags(case: Cas
 
 
 @every
-def test_positions_count_episodes_and_the_actions_since_the_last_reset(case: Case) -> None:
+def test_a_slots_position_counts_its_episodes_and_the_actions_since_its_last_reset(case: Case) -> None:
     stretch = recorded(case)
     for step, begins in enumerate(stretch.begins):
         for slot in range(SLOTS):
@@ -212,7 +212,7 @@ def test_the_same_seeds_and_actions_reproduce_the_same_steps(case: Case) -> None
 
 
 @seeded_but_pictures
-def test_the_action_given_at_the_row_after_an_end_is_ignored(case: Case) -> None:
+def test_the_action_given_in_the_row_after_an_episode_end_is_ignored(case: Case) -> None:
     stretch = recorded(case)
     with opened(case) as env:
         others = random_actions(env, case.steps, seed=1)
@@ -226,7 +226,7 @@ def test_the_action_given_at_the_row_after_an_end_is_ignored(case: Case) -> None
 
 
 @seeded
-def test_every_slot_equals_the_single_env_with_its_seeds_and_actions(case: Case) -> None:
+def test_every_slot_behaves_like_a_single_env_given_the_slots_seeds_and_actions(case: Case) -> None:
     stretch = recorded(case)
     single = make_env(EnvConfig.parse(case.env))
     for slot in range(SLOTS):
@@ -248,7 +248,7 @@ def test_every_slot_equals_the_single_env_with_its_seeds_and_actions(case: Case)
 
 
 @every
-def test_each_slot_starts_with_its_own_first_episode_number_and_seed(case: Case) -> None:
+def test_each_slot_starts_at_its_given_episode_number_with_the_seed_of_that_episode(case: Case) -> None:
     with opened(case, first_episodes=[0, 7, 40]) as env:
         env.reset()
         assert [place.episode for place in env.places()] == [0, 7, 40]
@@ -295,7 +295,7 @@ def test_a_restored_env_continues_exactly_from_any_step(case: Case) -> None:
 
 
 @seeded
-def test_an_env_that_was_already_stepped_is_restored_as_exactly_as_a_new_one(case: Case) -> None:
+def test_an_env_that_has_already_been_stepped_is_restored_exactly(case: Case) -> None:
     stretch = recorded(case)
     step = kill_points(stretch)[-1]
     with opened(case) as env:
@@ -307,7 +307,7 @@ def test_an_env_that_was_already_stepped_is_restored_as_exactly_as_a_new_one(cas
 
 
 @seeded
-def test_a_slot_whose_observation_differs_begins_its_next_episode_and_is_reported(case: Case) -> None:
+def test_a_slot_restored_to_another_observation_begins_its_next_episode_and_is_reported(case: Case) -> None:
     stretch = recorded(case)
     step = kill_points(stretch)[-1]
     places, actions, hashes = saved_at(stretch, step)
@@ -327,7 +327,7 @@ def test_a_slot_whose_observation_differs_begins_its_next_episode_and_is_reporte
 
 
 @seeded
-def test_replay_stops_when_its_time_limit_is_exceeded(case: Case) -> None:
+def test_replaying_actions_stops_when_its_time_limit_is_exceeded(case: Case) -> None:
     stretch = recorded(case)
     step = next(step for step in reversed(range(len(stretch.places))) if stretch.places[step][0].length > 0)
     places, actions, hashes = saved_at(stretch, step)
@@ -365,7 +365,7 @@ def chosen_episodes(case: Case, slots: Sequence[int], seeds: Sequence[int]) -> I
 
 
 @seeded
-def test_a_chosen_episode_equals_a_reset_with_its_seed_and_numbering_continues(case: Case) -> None:
+def test_a_chosen_episode_starts_like_a_reset_with_its_seed_and_the_numbering_continues(case: Case) -> None:
     single = make_env(EnvConfig.parse(case.env))
     with chosen_episodes(case, [2, 0], [71, 2**31 - 1]) as (begun, stretch):
         for slot, seed in ((2, 71), (0, 2**31 - 1)):
@@ -387,7 +387,7 @@ def test_a_chosen_episode_equals_a_reset_with_its_seed_and_numbering_continues(c
 
 
 @seeded_but_pictures
-def test_starting_chosen_episodes_in_some_slots_does_not_disturb_the_others(case: Case) -> None:
+def test_starting_chosen_episodes_in_some_slots_does_not_disturb_the_other_slots(case: Case) -> None:
     undisturbed = recorded(case)
     with chosen_episodes(case, [1], [71]) as (begun, stretch):
         for slot in (0, 2):
@@ -405,7 +405,7 @@ def test_starting_chosen_episodes_in_some_slots_does_not_disturb_the_others(case
 
 
 @seeded_but_pictures
-def test_a_place_in_a_chosen_episode_is_restored(case: Case) -> None:
+def test_a_position_within_a_chosen_episode_is_restored(case: Case) -> None:
     with chosen_episodes(case, [0, 1, 2], [5, 6, 7]) as (begun, stretch):
         for step in (begun, begun + 1, begun + 10):
             with opened(case) as env:
@@ -429,7 +429,7 @@ def test_an_env_that_cannot_seed_single_env_slots_refuses_to_begin_chosen_episod
 
 
 @whole
-def test_an_env_seeded_as_a_whole_restarts_its_episodes_and_reports_it(case: Case) -> None:
+def test_an_env_that_is_seeded_as_a_whole_restarts_its_episodes_on_restore_and_reports_this(case: Case) -> None:
     stretch = recorded(case)
     with opened(case) as env:
         assert not env.seeds_episodes
@@ -448,7 +448,7 @@ def test_seeded_backends_report_that_they_seed_episodes(case: Case) -> None:
         assert env.seeds_episodes
 
 
-def test_the_cases_cover_termination_only_and_truncation_only() -> None:
+def test_one_case_only_terminates_its_episodes_and_another_only_truncates_them() -> None:
     frozen_lake, truncated = recorded(CASES["frozen-lake"]), recorded(CASES["truncate-only"])
     assert frozen_lake.terminateds.any()
     assert not frozen_lake.truncateds.any()
@@ -457,7 +457,7 @@ def test_the_cases_cover_termination_only_and_truncation_only() -> None:
     assert np.flatnonzero(truncated.truncateds[:, 0]).tolist() == [8, 18, 28, 38, 48, 58, 68]
 
 
-def test_nested_observations_keep_their_structure() -> None:
+def test_nested_observations_of_several_slots_keep_their_structure_and_dtypes() -> None:
     with opened(CASES["nested-tuple"]) as env:
         first = env.reset()
         assert [name for name, _ in named_leaves(first)] == ["0", "1/inner/0", "1/inner/1"]

@@ -10,11 +10,11 @@ from rlrun.engine.envs.env_config import EnvConfig, WrapperConfig
 from rlrun.engine.messages.errors import SpecError
 
 
-def test_a_bare_string_is_an_id() -> None:
+def test_a_plain_string_is_read_as_the_env_id() -> None:
     assert EnvConfig.parse("CartPole-v1") == EnvConfig(id="CartPole-v1")
 
 
-def test_wrappers_are_strings_or_mappings() -> None:
+def test_wrappers_may_be_given_as_strings_or_mappings() -> None:
     config = EnvConfig.parse({"id": "a:B", "wrappers": ["ClipReward", {"id": "c:D", "kwargs": {"n": [1, 2]}}]})
     assert config.wrappers == (WrapperConfig(id="ClipReward"), WrapperConfig(id="c:D", kwargs={"n": [1, 2]}))
     assert EnvConfig.parse(config.to_data()) == config
@@ -36,14 +36,16 @@ def test_wrappers_are_strings_or_mappings() -> None:
         ({"id": "x", "wrappers": [3]}, "env.wrappers.0: must be a mapping"),
     ],
 )
-def test_mistakes_are_reported_with_their_path(data: Any, said: str) -> None:
+def test_each_mistake_is_reported_with_the_path_of_its_setting(data: Any, said: str) -> None:
     with pytest.raises(SpecError) as raised:
         EnvConfig.parse(data, path="env")
     assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(("typo", "meant"), [("externl", "external"), ("wrld", "world"), ("idd", "id")])
-def test_a_typo_in_the_key_that_selects_the_kind_of_env_gives_one_message(typo: str, meant: str, wording) -> None:
+def test_a_typo_in_the_key_that_selects_the_kind_of_env_leads_to_a_single_message(
+    typo: str, meant: str, wording
+) -> None:
     with pytest.raises(SpecError) as raised:
         EnvConfig.parse({typo: "CartPole-v1", "kwargs": {}}, path="env")
     assert str(raised.value) == wording(typo, meant)
@@ -56,7 +58,7 @@ def test_a_world_must_be_named_by_exactly_one_setting(data: dict[str, str], word
 
 
 @pytest.mark.parametrize("data", [{"world": "my_lab:make"}, {"pettingzoo": "mpe2.simple_v3"}])
-def test_the_id_of_a_multi_agent_env_is_its_world_or_pettingzoo_name(data: dict[str, str]) -> None:
+def test_the_id_of_a_multi_agent_env_is_the_value_of_its_world_or_pettingzoo_setting(data: dict[str, str]) -> None:
     config = EnvConfig.parse(data)
     assert (config.id, config.has_many_agents) == (next(iter(data.values())), True)
     assert not EnvConfig(id="CartPole-v1").has_many_agents
@@ -94,7 +96,7 @@ def test_evaluation_kwargs_override_kwargs(data: dict[str, str]) -> None:
     assert config.in_evaluation().kwargs == {"n": 3, "m": 2}
 
 
-def test_configs_round_trip_through_plain_data_that_holds_only_settings_of_their_kind() -> None:
+def test_configs_survive_a_round_trip_through_data_with_only_the_settings_of_their_kind() -> None:
     config = EnvConfig(pettingzoo="mpe2.simple_v3", wrappers=("a:B",), clock="per_agent", max_episode_steps=3)
     assert EnvConfig.parse(config.to_data()) == config
     assert not {"id", "preset", "backend", "reset_options"} & config.to_data().keys()

@@ -23,7 +23,7 @@ class Coin(gymnasium.Env[int, int]):
         self.initial_state_distrib = np.ones(1)
 
 
-def test_a_custom_env_provides_its_model_through_the_same_attributes() -> None:
+def test_a_custom_env_provides_its_model_through_the_attributes_that_toy_text_envs_have() -> None:
     mdp = finite_mdp(EnvConfig(id=f"{__name__}:Coin"))
     assert mdp.time_limit is None
     # V = 0.8 (1 + gamma V)

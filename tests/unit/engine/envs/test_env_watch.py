@@ -53,13 +53,13 @@ def test_a_hanging_step_fails_and_prints_where_it_hangs(capfd: pytest.CaptureFix
     assert "time.sleep(600)" in err
 
 
-def test_the_timeout_applies_to_single_steps_not_to_their_sum() -> None:
+def test_the_timeout_applies_to_each_step_and_not_to_their_sum() -> None:
     steps = iter(range(1_000_000))
     with hangs_fail_after(0.2), Watched("env x: worker 0", lambda: [EpisodePosition(0, 0, next(steps))]):
         time.sleep(1)
 
 
-def test_nested_watches_apply_to_the_innermost_and_then_restart_the_outer_timeout(wording) -> None:
+def test_an_inner_watch_suspends_the_outer_one_whose_timeout_restarts_afterwards(wording) -> None:
     with hangs_fail_after(0.5), Watched("outer", still):
         with wording.raised(StepTimeout, "worker_timeout_s", "0.5"), Watched("inner"):
             time.sleep(600)
@@ -77,7 +77,7 @@ def test_a_signal_after_the_watched_code_has_ended_does_nothing() -> None:
     signal.raise_signal(signal.SIGALRM)
 
 
-def test_a_hanging_step_ends_soon_after_an_interrupt_even_before_the_first_notice(
+def test_an_interrupt_soon_ends_a_hanging_step_even_before_the_first_notice_is_due(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(env_watch, "INTERRUPT_S", 0.1)
@@ -87,7 +87,7 @@ def test_a_hanging_step_ends_soon_after_an_interrupt_even_before_the_first_notic
     assert "env x: worker 0: no step has finished for 0 s" in capfd.readouterr().err
 
 
-def test_on_another_thread_a_hang_is_reported_but_not_interrupted(
+def test_a_hang_on_a_thread_other_than_the_main_one_is_reported_but_not_interrupted(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(env_watch, "NOTICE_S", 0.0)
@@ -125,7 +125,7 @@ def test_a_finished_watch_does_not_keep_the_env_alive() -> None:
     assert kept() is None
 
 
-def test_code_that_ignores_the_timeout_signal_ends_with_its_process(wording) -> None:
+def test_a_process_whose_code_ignores_the_timeout_is_ended_with_exit_code_4(wording) -> None:
     code = """
 from rlrun.engine.envs import env_watch
 env_watch.POLL_S = env_watch.GRACE_S = 0.1
@@ -141,7 +141,7 @@ with env_watch.hangs_fail_after(0.1), env_watch.Watched("env x: closing it"):
     assert wording("rlrun resume") in done.stderr.splitlines()
 
 
-def test_making_an_env_fails_after_the_timeout() -> None:
+def test_making_an_env_that_hangs_fails_after_the_timeout() -> None:
     told = rf"env {HANGS} .* in its factory \(worker 0, env 0\):\n(.|\n)*making it \(.*\) took more than 0.1 s"
     with hangs_fail_after(0.1), pytest.raises(EnvError, match=told):
         make_vector_env(EnvConfig(id=HANGS), 2, EpisodeSeeds(0, 0))

@@ -25,7 +25,7 @@ def test_every_part_of_the_key_changes_the_seed() -> None:
 
 
 @pytest.mark.parametrize("run_seed", [0, 1, 2**31, 2**32, 2**40 + 1, 2**64 - 1, 2**100])
-def test_a_block_of_seeds_equals_the_seeds_one_by_one(run_seed: int) -> None:
+def test_seeds_computed_as_a_block_equal_seeds_computed_one_by_one(run_seed: int) -> None:
     seeds = EpisodeSeeds(run_seed, worker_index=3, stream=2)
     slots, episodes = np.arange(5), np.array([0, 1, 2**20, 2**32 - 1])[:, None]
     expected = [[seeds.seed(slot, int(episode)) for slot in slots.tolist()] for episode in episodes[:, 0]]
@@ -33,7 +33,7 @@ def test_a_block_of_seeds_equals_the_seeds_one_by_one(run_seed: int) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 5, 9])
-def test_the_block_hash_equals_numpys(length: int) -> None:
+def test_the_hash_for_blocks_of_seeds_equals_numpys(length: int) -> None:
     keys = np.random.default_rng(length).integers(0, 2**32, size=(50, length), dtype=np.uint32)
     expected = [np.random.SeedSequence(key.tolist()).generate_state(8) for key in keys]
     np.testing.assert_array_equal(hash_keys(list(keys.T), 8), expected)
@@ -44,7 +44,7 @@ def test_split_words_puts_the_lowest_word_first() -> None:
     assert split_words(2**32 + 5) == [5, 1]
 
 
-def test_the_ledger_counts_each_slots_episodes_beyond_one_block_of_seeds() -> None:
+def test_the_ledger_counts_each_slots_episodes_even_beyond_one_block_of_seeds() -> None:
     seeds = EpisodeSeeds(11, 0)
     ledger = EpisodeLedger(seeds, num_envs=3, first_episodes=[0, 5, 7])
     assert ledger.start_over() == [seeds.seed(0, 0), seeds.seed(1, 5), seeds.seed(2, 7)]
@@ -54,7 +54,7 @@ def test_the_ledger_counts_each_slots_episodes_beyond_one_block_of_seeds() -> No
     assert ledger.start_over() == [seeds.seed(0, 0), seeds.seed(1, 5), seeds.seed(2, 7)]
 
 
-def test_positions_of_all_slots_equal_those_of_single_slots() -> None:
+def test_positions_read_for_all_slots_at_once_equal_those_read_one_by_one() -> None:
     ledger = EpisodeLedger(EpisodeSeeds(11, 0), num_envs=3, first_episodes=[0, 5, 7])
     ledger.begin_next(1)
     assert ledger.places([4, 0, 9]) == [ledger.place(0, 4), ledger.place(1, 0), ledger.place(2, 9)]
@@ -70,7 +70,7 @@ def test_the_ledger_returns_to_a_position_and_continues_from_there() -> None:
     assert ledger.place(0, 0).episode == 0
 
 
-def test_generators_equal_gymnasiums_for_the_same_seeds() -> None:
+def test_the_ledgers_generators_equal_gymnasiums_for_the_same_seeds() -> None:
     ledger = EpisodeLedger(EpisodeSeeds(3, 1), num_envs=2)
     for _ in range(600):
         seed = ledger.begin_next(1)

@@ -115,7 +115,7 @@ def registered(request: pytest.FixtureRequest) -> Iterator[VectorEnv]:
 
 
 @pytest.mark.parametrize("registered", [Native], indirect=True)
-def test_next_step_autoreset_is_followed_and_only_infos_of_last_steps_are_returned(registered: VectorEnv) -> None:
+def test_next_step_autoreset_is_followed_and_only_the_infos_of_last_steps_are_returned(registered: VectorEnv) -> None:
     observations = registered.reset()
     assert (observations["a"].dtype, observations["b"].dtype) == (np.float32, np.int64)
     steps = [registered.step(np.array([0, 1])) for _ in range(5)]
@@ -127,7 +127,7 @@ def test_next_step_autoreset_is_followed_and_only_infos_of_last_steps_are_return
 
 
 @pytest.mark.parametrize("made", [SameStep, Undeclared])
-def test_other_autoreset_modes_are_refused(made: type[Native], wording) -> None:
+def test_autoreset_modes_other_than_next_step_are_refused(made: type[Native], wording) -> None:
     gymnasium.register(ENV_ID, vector_entry_point=made)
     with wording.raised(EnvironmentUnusable):
         make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
@@ -145,7 +145,7 @@ def test_masks_from_the_action_masks_method_are_added_to_the_observations(regist
 
 
 @pytest.mark.parametrize("registered", [WrongShape], indirect=True)
-def test_observations_of_another_shape_are_refused(registered: VectorEnv, wording) -> None:
+def test_observations_whose_shape_differs_from_their_space_are_refused(registered: VectorEnv, wording) -> None:
     with wording.raised(EnvError):
         registered.reset()
 
@@ -161,7 +161,7 @@ def test_observations_of_another_shape_are_refused(registered: VectorEnv, wordin
     ],
 )
 @pytest.mark.parametrize("registered", [Native], indirect=True)
-def test_results_that_change_their_structure_at_a_step_are_refused(
+def test_results_whose_structure_changes_at_a_later_step_are_refused(
     registered: VectorEnv, change: dict[str, Any], said: str
 ) -> None:
     registered.reset()
@@ -184,7 +184,7 @@ def test_a_nan_reward_is_refused_with_its_slot_episode_and_step(registered: Vect
 
 
 @pytest.mark.parametrize("registered", [Raising], indirect=True)
-def test_its_errors_show_their_traceback(registered: VectorEnv) -> None:
+def test_an_error_in_the_native_vector_env_is_shown_with_its_traceback(registered: VectorEnv) -> None:
     registered.reset()
     places = "; ".join(f"env {slot}, episode 0 with seed {SEEDS.seed(slot, 0)}, step 1" for slot in range(2))
     with pytest.raises(
@@ -210,7 +210,7 @@ def test_an_info_without_a_mask_applies_to_every_slot() -> None:
     assert slot_info(infos, 1) == {"lives": 4}
 
 
-def test_keys_of_an_info_need_not_be_strings() -> None:
+def test_the_keys_of_an_info_need_not_be_strings() -> None:
     assert slot_info({3: np.array([1.0, 2.0])}, 1) == {3: 2.0}
 
 
@@ -234,7 +234,7 @@ def other(part: int, value: Any) -> VectorEnv:
         (3, np.array([np.nan, 0.0]), "truncateds must be True or False, not float64"),
     ],
 )
-def test_rewards_and_end_flags_of_a_wrong_type_are_refused(part: int, value: Any, said: str, wording) -> None:
+def test_rewards_and_end_flags_of_the_wrong_type_are_refused(part: int, value: Any, said: str, wording) -> None:
     with wording.raised(EnvError, said):
         other(part, value).step(np.array([0, 1]))
 

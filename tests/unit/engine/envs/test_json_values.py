@@ -21,7 +21,7 @@ SPACE = Dict(
 )
 
 
-def test_elements_of_nested_spaces_come_back_exactly_through_json():
+def test_elements_of_nested_spaces_survive_a_round_trip_through_json_exactly():
     SPACE.seed(0)
     batch = batch_from_json(SPACE, [map_tree(lambda leaf: np.asarray(leaf).tolist(), SPACE.sample()) for _ in range(3)])
     again = batch_from_json(SPACE, json.loads(json.dumps(batch_to_json(batch))))
@@ -51,7 +51,7 @@ GOOD = {"camera": [[0, 1], [2, 255]], "speed": 1, "gears": [1, [0, 2], [0, 1]]}
         ({"sped": 1}, r"the observation has the key \['sped'\], which its space lacks"),
     ],
 )
-def test_elements_outside_their_space_are_refused_with_the_name_of_the_part(changed, message):
+def test_elements_outside_their_space_are_refused_with_the_name_of_the_wrong_part(changed, message):
     with pytest.raises(SpaceMismatch, match=message):
         batch_from_json(SPACE, [GOOD | changed])
     with pytest.raises(SpaceMismatch, match=message.replace("the observation", "action 1", 1)):

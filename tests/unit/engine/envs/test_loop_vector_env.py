@@ -108,7 +108,7 @@ def test_later_rewards_that_are_not_finite_are_refused(reward: float, wording) -
         ((GOOD, 0.0, False, {}), "it must return (observation, reward, terminated, truncated, info), not a tuple of 4"),
     ],
 )
-def test_rewards_and_end_flags_of_a_wrong_type_are_refused_in_later_steps(returned: Any, said: str) -> None:
+def test_rewards_and_end_flags_of_the_wrong_type_are_refused_in_later_steps(returned: Any, said: str) -> None:
     assert f"step 5): {said}" in refusal(Scripted(on_step=returned, from_step=5), steps=5)
 
 
@@ -156,7 +156,7 @@ def test_reset_refuses_observations_outside_their_space(space: Any, observation:
         (Discrete(4), 0, 1.5, "the observation has dtype float64, but Discrete(4) needs whole numbers"),
     ],
 )
-def test_later_observations_of_another_shape_or_type_are_refused_instead_of_broadcast(
+def test_later_observations_of_the_wrong_shape_or_type_are_refused_instead_of_broadcast(
     space: Any, first: Any, observation: Any, said: str
 ) -> None:
     returned = {"on_reset": (first, {}), "on_step": (first, 0.0, False, False, {})}
@@ -181,7 +181,9 @@ def test_observations_that_can_be_cast_or_exceed_their_bounds_are_accepted_uncha
 
 
 @pytest.mark.parametrize("where", ["reset", "step"])
-def test_system_exit_in_an_env_is_reported_as_an_error_of_the_env(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_exit_in_an_env_is_reported_as_an_error_of_that_env(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def leave(*arguments: Any, **keywords: Any) -> Any:
         raise SystemExit(0)
 
@@ -221,7 +223,7 @@ OF_PARTS = {"a": np.zeros(2, np.float32), "b": 1}
         ),
     ],
 )
-def test_a_change_in_the_structure_of_observations_is_reported_with_part_and_step(
+def test_a_change_in_the_structure_of_observations_is_reported_with_its_part_and_step(
     space: gymnasium.Space[Any], first: Any, later: Any, said: str, wording
 ) -> None:
     class Parted(Scripted):
@@ -241,7 +243,7 @@ def test_a_change_in_the_structure_of_observations_is_reported_with_part_and_ste
     assert str(raised.value) == wording(place, said, "my_lab:make")
 
 
-def test_an_error_in_close_becomes_a_warning_and_the_other_envs_are_closed() -> None:
+def test_an_error_in_one_envs_close_becomes_a_warning_and_the_other_envs_are_still_closed() -> None:
     class Sticky(Scripted):
         closed = 0
 
@@ -259,12 +261,12 @@ def test_reset_refuses_an_info_that_is_not_a_dict(wording) -> None:
         looped(Scripted(on_reset=(GOOD, None))).reset()
 
 
-def test_the_old_reset_interface_is_recognized() -> None:
+def test_a_reset_that_returns_no_info_is_refused_as_the_old_interface() -> None:
     with pytest.raises(EnvError, match=r"reset\(\) must return two values: observation, info"):
         looped(Scripted(on_reset=np.zeros(4))).reset()
 
 
-def test_the_old_reset_signature_is_recognized() -> None:
+def test_a_reset_that_takes_no_seed_and_options_is_refused_as_the_old_interface() -> None:
     class Old(Scripted):
         def reset(self) -> Any:  # type: ignore[override]
             return GOOD
@@ -273,7 +275,7 @@ def test_the_old_reset_signature_is_recognized() -> None:
         looped(Old()).reset()
 
 
-def test_the_old_step_interface_is_recognized_even_when_a_wrapper_fails_on_it() -> None:
+def test_a_step_of_the_old_interface_is_recognized_even_when_a_wrapper_fails_on_its_result() -> None:
     wrapped = gymnasium.wrappers.TimeLimit(Scripted(on_step=(GOOD, 0.0, False, {})), 10)
     vector = looped(wrapped)
     vector.reset()
@@ -289,7 +291,7 @@ def test_floats_of_any_width_are_cast_to_the_dtype_of_the_space() -> None:
     assert rewards.tolist() == [1.0]
 
 
-def test_a_users_error_is_shown_with_its_own_traceback_and_the_episode(
+def test_an_error_in_a_users_env_is_shown_with_its_traceback_and_episode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "lab_with_a_bug.py").write_text(
@@ -334,7 +336,7 @@ def test_a_users_error_is_shown_with_its_own_traceback_and_the_episode(
         (Box(-1.0, 1.0, (3,)), [[0.0], [0.0]], "actions have shape (2, 1)"),
     ],
 )
-def test_the_first_actions_are_checked(space: Any, actions: Any, said: str) -> None:
+def test_first_actions_that_do_not_belong_to_the_action_space_are_refused(space: Any, actions: Any, said: str) -> None:
     vector = looped(Scripted(action_space=space), Scripted(action_space=space))
     vector.reset()
     with pytest.raises(EnvError) as raised:
@@ -352,7 +354,7 @@ def test_discrete_actions_are_numpy_integers_that_begin_at_the_spaces_start() ->
     assert all(env.action_space.contains(action) for action in env.actions)
 
 
-def test_an_env_may_keep_its_action_even_if_the_caller_reuses_the_array() -> None:
+def test_an_action_that_an_env_keeps_is_unchanged_when_the_caller_reuses_its_array() -> None:
     env = Scripted(action_space=Box(-1.0, 1.0, (2,)))
     vector = looped(env)
     vector.reset()
@@ -363,7 +365,7 @@ def test_an_env_may_keep_its_action_even_if_the_caller_reuses_the_array() -> Non
     np.testing.assert_array_equal(env.actions, np.array([[0.1, 0.1], [0.2, 0.2]], np.float32))
 
 
-def test_dict_and_tuple_actions_reach_their_slot() -> None:
+def test_each_slot_receives_its_own_part_of_dict_and_tuple_actions() -> None:
     envs = [Scripted(action_space=Dict(a=Discrete(3), b=Tuple((Box(-1.0, 1.0, (2,)),)))) for _ in range(2)]
     vector = looped(*envs)
     vector.reset()
@@ -372,7 +374,7 @@ def test_dict_and_tuple_actions_reach_their_slot() -> None:
     np.testing.assert_array_equal(envs[1].actions[0]["b"][0], np.array([0.3, 0.4], np.float32))
 
 
-def test_only_the_info_of_an_episodes_last_step_is_returned_and_only_once() -> None:
+def test_only_the_info_of_an_episodes_last_step_is_returned_and_it_is_returned_once() -> None:
     chatty = Scripted(on_step=(GOOD, 0.0, True, False, {"success": 1.0, "nested": {"deep": 2}}), from_step=3)
     silent = Scripted(on_step=(GOOD, 0.0, False, True, {}), from_step=3)
     vector = looped(chatty, silent)
@@ -382,7 +384,7 @@ def test_only_the_info_of_an_episodes_last_step_is_returned_and_only_once() -> N
     assert infos == [{}, {}, last, {}, {}, {}, last, {}]
 
 
-def test_a_reset_starts_the_first_episodes_again() -> None:
+def test_a_second_reset_starts_the_first_episodes_again() -> None:
     vector = make_vector_env(EnvConfig(id="CartPole-v1", backend="loop"), 2, SEEDS)
     first = observation_hash(vector.reset())
     for _ in range(50):
@@ -391,7 +393,7 @@ def test_a_reset_starts_the_first_episodes_again() -> None:
     assert [place.episode for place in vector.places()] == [0, 0]
 
 
-def test_an_error_while_replaying_names_the_step() -> None:
+def test_an_error_while_replaying_actions_names_the_step() -> None:
     config = EnvConfig(id="rlrun.toys:Crashing", kwargs={"crash_at": 4})
     vector = make_vector_env(config, 1, SEEDS)
     observations = vector.reset()
@@ -431,7 +433,7 @@ class PaysByStepsEver(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[mi
         (gymnasium.wrappers.NormalizeReward, 0, False),
     ],
 )
-def test_an_env_with_state_across_episodes_is_not_reported_as_exactly_restored(
+def test_an_env_that_keeps_state_across_episodes_is_not_reported_as_exactly_restored(
     wrapper: Any, length: int, exact: bool
 ) -> None:
     def made() -> LoopVectorEnv:
@@ -450,7 +452,7 @@ def test_an_env_with_state_across_episodes_is_not_reported_as_exactly_restored(
 
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("result", [None, (GOOD, float("nan"), False, False, {}), (None, 0.0, False, False, {})])
-def test_steps_are_numbered_from_one_in_errors_and_invalid_results(step: int, result: Any) -> None:
+def test_steps_are_numbered_from_1_in_messages_about_exceptions_and_invalid_results(step: int, result: Any) -> None:
     class Raises(Scripted):
         def step(self, action: Any) -> Any:
             if self.elapsed == step - 1 and result is None:

@@ -134,20 +134,20 @@ def test_an_env_whose_package_is_incompatible_with_this_mujoco_is_listed_as_unus
     assert listed.usable
 
 
-def test_an_env_with_only_a_vector_entry_point_is_listed_under_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_env_that_has_only_a_vector_entry_point_is_listed_under_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = EnvSpec("Belt-v0", vector_entry_point="my_lab.belts:Belts")
     monkeypatch.setitem(gymnasium.registry, spec.id, spec)
     (listed,) = [listing for listing in env_names() if listing.id == spec.id]
     assert listed.family == "my_lab"
 
 
-def test_the_error_for_a_minigrid_space_suggests_a_wrapper(wording) -> None:
+def test_the_error_for_a_minigrid_env_with_an_unsupported_space_suggests_a_wrapper(wording) -> None:
     with pytest.raises(EnvironmentUnusable) as caught:
         spaces_of(EnvConfig(id="minigrid:MiniGrid-Empty-5x5-v0"))
     assert str(caught.value) == wording("env.wrappers", "minigrid.wrappers:ImgObsWrapper")
 
 
-def test_the_error_for_an_atari_id_names_the_extra_even_if_ale_was_never_registered(
+def test_the_error_for_an_atari_id_names_the_pip_extra_even_if_the_id_is_not_registered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
@@ -192,11 +192,11 @@ def test_the_error_for_an_env_removed_from_gymnasium_names_its_successor(wording
         ({"id": "rlrun.toys:__name__"}, "must be callable, but its type is str"),
     ],
 )
-def test_errors_name_wrong_names_and_arguments_and_suggest_corrections(config: Any, said: str) -> None:
+def test_errors_quote_wrong_names_and_arguments_and_suggest_corrections(config: Any, said: str) -> None:
     assert said in refused(config, UsageError)
 
 
-def test_wrappers_with_a_native_backend_are_refused_by_the_config(wording) -> None:
+def test_the_config_refuses_wrappers_with_a_native_backend(wording) -> None:
     with wording.raised(SpecError):
         EnvConfig.parse({"id": "CartPole-v1", "wrappers": ["TimeAwareObservation"], "backend": "vector"})
 
@@ -231,7 +231,7 @@ def test_wrappers_are_applied_from_the_inside_out(lab: Any) -> None:
     assert env.step(np.zeros(2, np.int64))[1].tolist() == [1.5, 1.5]
 
 
-def test_a_factory_receives_worker_slot_and_first_seed_if_it_has_such_parameters(lab: Any) -> None:
+def test_a_factory_receives_worker_slot_and_first_seed_if_it_has_parameters_for_them(lab: Any) -> None:
     lab(
         "lab_factory",
         "made = []\n"
@@ -257,7 +257,7 @@ def test_slots_with_different_spaces_are_refused(lab: Any, wording) -> None:
         make_vector_env(EnvConfig(id="lab_uneven:make"), 3, SEEDS)
 
 
-def test_a_factorys_env_gets_the_configs_time_limit() -> None:
+def test_the_configs_time_limit_applies_to_an_env_made_by_a_factory() -> None:
     config = EnvConfig(id="rlrun.toys:ConstantReward", max_episode_steps=4)
     env = make_vector_env(config, 1, SEEDS)
     env.reset()
@@ -290,7 +290,7 @@ def test_a_factorys_env_gets_the_configs_time_limit() -> None:
         ("class make(gymnasium.Env): observation_space, action_space = Dict(), Discrete(2)", "contains no spaces"),
     ],
 )
-def test_objects_that_are_not_envs_with_known_spaces_are_refused(text: str, said: str, lab: Any) -> None:
+def test_factories_that_do_not_return_an_env_with_supported_spaces_are_refused(text: str, said: str, lab: Any) -> None:
     lab("lab_unusable", text)
     with pytest.raises(EnvironmentUnusable) as raised:
         spaces_of(EnvConfig(id="lab_unusable:make"))
@@ -305,7 +305,9 @@ def test_objects_that_are_not_envs_with_known_spaces_are_refused(text: str, said
         ("def make(): return gymnasium.make('CartPole-v1', foo=1)", "its factory", "TypeError: "),
     ],
 )
-def test_an_error_in_a_factory_shows_its_traceback(text: str, doing: str, last: str, lab: Any, wording) -> None:
+def test_an_error_raised_in_a_factory_is_shown_with_its_traceback(
+    text: str, doing: str, last: str, lab: Any, wording
+) -> None:
     lab("lab_raising", text)
     with pytest.raises(EnvError) as raised:
         make_vector_env(EnvConfig(id="lab_raising:make"), 2, SEEDS)
@@ -316,7 +318,7 @@ def test_an_error_in_a_factory_shows_its_traceback(text: str, doing: str, last: 
     assert "single_env" not in str(raised.value)
 
 
-def test_an_import_error_in_a_users_module_is_reported_as_the_users(lab: Any) -> None:
+def test_an_import_error_in_a_users_module_is_reported_as_an_error_in_user_code(lab: Any) -> None:
     lab("lab_broken", "import a_module_of_the_users\n")
     said = refused("lab_broken:make", UserCodeError)
     assert "No module named 'a_module_of_the_users'" in said
@@ -326,7 +328,7 @@ def test_an_import_error_in_a_users_module_is_reported_as_the_users(lab: Any) ->
     del gymnasium.registry["lab/Broken-v0"]
 
 
-def test_an_env_registered_by_a_package_is_found_through_its_module(lab: Any, wording) -> None:
+def test_an_id_prefixed_with_a_module_finds_the_env_that_the_module_registers(lab: Any, wording) -> None:
     lab(
         "lab_registering",
         "class World(gymnasium.Env):\n"
@@ -338,7 +340,7 @@ def test_an_env_registered_by_a_package_is_found_through_its_module(lab: Any, wo
     del gymnasium.registry["lab/World-v3"]
 
 
-def test_a_single_env_equals_one_slot_of_a_vector_env() -> None:
+def test_a_single_env_behaves_like_one_slot_of_a_vector_env() -> None:
     config = EnvConfig.parse({"id": "MountainCar-v0", "wrappers": ["TimeAwareObservation"], "max_episode_steps": 5})
     single, vector = make_env(config, render_mode="rgb_array"), make_vector_env(config, 1, SEEDS)
     assert (single.observation_space, single.action_space) == (vector.observation_space, vector.action_space)
@@ -368,11 +370,13 @@ def test_an_ale_version_that_cannot_reset_single_slots_is_refused(monkeypatch: p
         ("ALE/Pong-v5", Box(0, 255, (4, 84, 84), np.uint8), Discrete(6)),
     ],
 )
-def test_spaces_of_an_env_are_those_of_a_single_slot(env_id: str, observation_space: Any, action_space: Any) -> None:
+def test_the_spaces_of_an_env_are_those_of_a_single_slot(
+    env_id: str, observation_space: Any, action_space: Any
+) -> None:
     assert spaces_of(EnvConfig(id=env_id)) == (observation_space, action_space)
 
 
-def test_env_names_are_listed_by_family_with_backend_and_use() -> None:
+def test_env_names_are_listed_by_family_with_their_backend_and_whether_they_are_usable() -> None:
     listed = {listing.id: listing for listing in env_names()}
     assert (listed["CartPole-v1"].backend, listed["CartPole-v1"].install) == ("cartpole", "")
     assert (listed["LunarLander-v3"].backend, listed["LunarLander-v3"].usable) == ("loop", True)
@@ -398,7 +402,7 @@ def test_making_halfcheetah_neither_prints_nor_leaves_a_log(tmp_path: Path, capf
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_env_module_imports_neither_torch_nor_ray_nor_packages_of_other_envs(tmp_path: Path) -> None:
+def test_making_cartpole_imports_neither_torch_nor_ray_nor_packages_of_other_envs(tmp_path: Path) -> None:
     script = (
         "import sys, rlrun.engine.envs.make, rlrun.toys.known_optimum\n"
         "from rlrun.engine.envs.env_config import EnvConfig\n"
@@ -420,7 +424,7 @@ def test_a_wrapper_whose_package_is_missing_is_reported_as_unusable(monkeypatch:
         check_env(config)
 
 
-def test_a_wrong_keyword_argument_of_a_factory_is_found_without_building_the_env(wording) -> None:
+def test_a_wrong_keyword_argument_for_a_factory_is_found_without_building_the_env(wording) -> None:
     config = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_length": 3})
     with wording.raised(UsageError, "episode_length"):
         check_single_env(config)
@@ -443,7 +447,7 @@ def test_the_error_for_an_id_whose_package_was_not_imported_suggests_the_package
 
 
 @pytest.mark.parametrize("file", ["my_ant", "./my_ant.xml"])
-def test_the_error_for_a_missing_model_file_names_the_file_and_where_it_was_searched(file: str) -> None:
+def test_the_error_for_a_missing_model_file_names_the_file_and_where_it_was_searched_for(file: str) -> None:
     config = EnvConfig(id="Ant-v5", kwargs={"xml_file": file})
     for asked in (check_env, make_env):
         with pytest.raises(
@@ -452,7 +456,7 @@ def test_the_error_for_a_missing_model_file_names_the_file_and_where_it_was_sear
             asked(config)
 
 
-def test_the_error_for_kwargs_of_an_env_that_takes_one_dict_shows_how_to_nest_them() -> None:
+def test_the_error_for_wrong_kwargs_of_an_env_that_takes_one_dict_shows_how_to_nest_them() -> None:
     def takes_one_dict(env_config: dict[str, int]) -> None:
         del env_config
 

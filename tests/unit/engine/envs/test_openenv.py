@@ -90,7 +90,7 @@ def config(url: str, **further: Any) -> EnvConfig:
     return EnvConfig.parse({"openenv": {"url": url, "spaces": SPACES, **further}})
 
 
-def test_an_episode_on_a_server_maps_spaces_to_fields_of_its_messages():
+def test_an_episode_on_a_server_exchanges_actions_and_observations_as_message_fields():
     with served() as (url, sessions):
         env = make_env(config(url))
         observation, _ = env.reset(seed=5)
@@ -158,7 +158,7 @@ def test_errors_of_a_faulty_server_include_its_address(wrong, message):
         env.close()
 
 
-def test_a_silent_or_unreachable_server_is_reported_and_the_env_must_be_reset():
+def test_a_silent_or_unreachable_server_is_reported_and_the_env_must_then_be_reset():
     with served({"reset": None}) as (url, _):
         env = make_env(config(url))
         with pytest.raises(OpenEnvError, match="the connection failed during reset"):
@@ -189,7 +189,7 @@ def test_mistakes_in_the_spec_are_reported_before_connecting(wording):
         OpenEnv("ws://a", {})
 
 
-def test_a_spec_from_elsewhere_that_names_a_server_needs_trust():
+def test_the_risks_of_a_spec_include_the_server_it_connects_to():
     spec = {"algorithm": "ppo", "env": config("ws://elsewhere.example").to_data(), "config": {}}
     demands = spec_risks(spec)
     assert any("elsewhere.example" in demand for demand in demands)

@@ -13,7 +13,7 @@ from rlrun.engine.envs.partial_view import Flicker, HideVelocities, PartialView,
 PATH = "rlrun.plugin:PartialView"
 
 
-def test_only_the_numbers_that_are_asked_for_are_shown() -> None:
+def test_only_the_selected_numbers_of_an_observation_are_shown() -> None:
     config = EnvConfig.parse({"id": "CartPole-v1", "wrappers": [{"id": PATH, "kwargs": {"numbers": [0, 2]}}]})
     env, whole = make_env(config), gymnasium.make("CartPole-v1")
     np.testing.assert_array_equal(env.reset(seed=3)[0], whole.reset(seed=3)[0][[0, 2]])
@@ -70,7 +70,7 @@ def test_hiding_velocities_of_an_unknown_env_is_refused(wording) -> None:
     ],
     ids=["view", "view of a view", "parts"],
 )
-def test_views_of_a_batch_equal_views_of_envs_stepped_one_by_one(wrappers: list[object]) -> None:
+def test_partial_views_of_a_batch_equal_those_of_envs_stepped_one_by_one(wrappers: list[object]) -> None:
     settings = {"id": "CartPole-v1", "max_episode_steps": 30, "wrappers": wrappers}
     batched, one_by_one = (
         make_vector_env(EnvConfig.parse({**settings, "backend": name}), 8, EpisodeSeeds(run_seed=3, worker_index=0))
@@ -105,17 +105,17 @@ def test_observations_are_delayed_by_gymnasiums_wrapper() -> None:
 
 
 @pytest.mark.parametrize("numbers", [[], [4], [-1]])
-def test_indices_out_of_range_are_refused(numbers: list[int]) -> None:
+def test_out_of_range_indices_are_refused(numbers: list[int]) -> None:
     with pytest.raises(ValueError, match="0 to 3"):
         PartialView(gymnasium.make("CartPole-v1"), numbers)
 
 
-def test_observations_that_are_not_vectors_are_refused() -> None:
+def test_a_partial_view_of_observations_that_are_not_vectors_is_refused() -> None:
     with pytest.raises(ValueError, match="not Discrete"):
         PartialView(gymnasium.make("FrozenLake-v1"), [0])
 
 
-def test_flicker_hides_the_given_share_of_observations_and_repeats_with_the_seed() -> None:
+def test_flicker_hides_the_given_share_of_observations_and_is_reproducible_by_seed() -> None:
     env, whole = Flicker(gymnasium.make("Pendulum-v1"), 0.25), gymnasium.make("Pendulum-v1")
     hidden = []
     for seed in range(20):
@@ -144,7 +144,7 @@ def test_the_space_of_a_flickering_env_includes_zeros(wording) -> None:
         Flicker(gymnasium.make("FrozenLake-v1"))
 
 
-def test_parts_contain_the_numbers_listed_for_them(wording) -> None:
+def test_each_part_contains_the_numbers_listed_for_it_by_name_or_index(wording) -> None:
     env = Parts(gymnasium.make("CartPole-v1"), position=["position", "angle"], velocity=[1, 3])
     shown, _ = env.reset(seed=0)
     whole, _ = gymnasium.make("CartPole-v1").reset(seed=0)

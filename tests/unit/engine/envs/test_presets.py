@@ -37,7 +37,7 @@ FULL_GAMES = {"evaluation_kwargs": {"episodic_life": False}}
         ),
     ],
 )
-def test_a_preset_sets_only_what_the_algorithm_has_and_the_spec_leaves_open(
+def test_a_preset_sets_only_settings_that_the_algorithm_has_and_the_spec_leaves_out(
     config_class: type[ConfigModel], written: dict[str, Any], resolved: dict[str, Any]
 ) -> None:
     env, config = with_preset(ATARI, written, config_class)
@@ -45,7 +45,7 @@ def test_a_preset_sets_only_what_the_algorithm_has_and_the_spec_leaves_open(
     assert with_preset(env, config, config_class) == (env, config)
 
 
-def test_without_a_preset_nothing_changes() -> None:
+def test_without_a_preset_the_env_and_the_config_stay_unchanged() -> None:
     assert with_preset("CartPole-v1", {"lr": 1.0}, PPOConfig) == ("CartPole-v1", {"lr": 1.0})
     assert preset_text({"id": "CartPole-v1"}, {}) == ""
 
@@ -64,14 +64,14 @@ def test_the_resolved_spec_contains_the_settings_of_the_preset() -> None:
     assert preset_text(data["env"], data["config"]) == said
 
 
-def test_ids_can_be_searched_under_a_preset() -> None:
+def test_a_grid_search_over_env_ids_can_be_combined_with_a_preset() -> None:
     env = {"id": {"grid_search": ["ALE/Pong-v5", "ALE/Breakout-v5"]}, "preset": "atari"}
     experiment, mistakes = check_entry("games", {"algorithm": "ppo", "env": env, "stop": {"env_steps": 10}})
     assert experiment is not None, mistakes
     assert [trial.env.id for trial in experiment.trials()] == ["ALE/Pong-v5", "ALE/Breakout-v5"]
 
 
-def test_the_shipped_games_train_on_clipped_rewards_and_keep_each_frame_once() -> None:
+def test_the_shipped_pong_specs_train_on_clipped_rewards_and_store_each_frame_once() -> None:
     for path in sorted(Path("configs/pong").glob("*.yaml")):
         (experiment,) = load_experiments([path])
         config = experiment.config.to_data()
@@ -91,7 +91,7 @@ def test_training_episodes_end_at_a_lost_life_but_evaluations_play_full_games() 
     assert max(one_life.lengths) < min(judged.lengths)
 
 
-def test_presets_work_in_python_with_mappings_and_config_objects(wording) -> None:
+def test_in_python_presets_work_with_both_mappings_and_config_objects(wording) -> None:
     of_mapping = rlrun.Training(ATARI, rlrun.DQN(gamma=0.9))
     of_config = rlrun.Training(EnvConfig.parse(ATARI), rlrun.DQN(DQNConfig(gamma=0.9)))
     assert of_mapping.description.algorithm.config == of_config.description.algorithm.config

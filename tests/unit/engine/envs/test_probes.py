@@ -117,7 +117,7 @@ def test_a_sound_env_has_no_findings(monkeypatch: pytest.MonkeyPatch, fault: str
     assert found.sees_rewards
 
 
-def test_no_hidden_state_is_reported_if_a_fully_observed_step_is_a_complex_function(
+def test_no_hidden_state_is_reported_for_a_fully_observed_env_with_complex_dynamics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(gymnasium.registry, "Arm-v0", EnvSpec("Arm-v0", Arm))
@@ -143,7 +143,7 @@ def test_no_hidden_state_is_reported_if_a_fully_observed_step_is_a_complex_funct
         ("constant", "rewards", False),
     ],
 )
-def test_each_fault_gives_exactly_its_own_finding(
+def test_each_fault_leads_to_its_own_finding_and_no_other(
     monkeypatch: pytest.MonkeyPatch, fault: str, topic: str, is_severe: bool
 ) -> None:
     (finding,) = probed(monkeypatch, fault).findings
@@ -165,12 +165,12 @@ def test_the_delay_of_an_action_is_the_number_of_steps_until_its_effect_is_visib
     assert probed(monkeypatch, "no velocity").effects.delay == 1  # the velocity changes first, but it is not shown
 
 
-def test_the_reward_gap_of_constant_rewards_is_a_whole_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constant_rewards_count_as_a_reward_gap_of_a_whole_episode(monkeypatch: pytest.MonkeyPatch) -> None:
     found = probed(monkeypatch, "constant")
     assert (found.reward_gap, found.sees_rewards) == (STEPS, False)
 
 
-def test_a_world_and_an_env_with_invalid_returns_are_not_probed() -> None:
+def test_multi_agent_worlds_and_envs_with_invalid_results_are_not_probed() -> None:
     wrong = [EnvFinding("returns", "wrong", "NaN")]
     assert probe_of(EnvConfig(id="CartPole-v1"), wrong, steps=100) is None
     assert probe_of(EnvConfig.parse({"world": "rlrun.toys:CartPoles"}), [], steps=100) is None

@@ -20,14 +20,14 @@ def observations(slots: int) -> np.ndarray:
     [Discrete(3, start=5), MultiDiscrete([2, 3]), MultiBinary(4), Box(-2, 3, (2,)), Box(-np.inf, np.inf, (1,))],
     ids=str,
 )
-def test_actions_belong_to_the_space_and_repeat_with_the_seed(space: Space) -> None:
+def test_actions_belong_to_the_space_and_are_reproducible_by_seed(space: Space) -> None:
     drawn = [RandomActions(Spaces(SEEN, space), seed).draw(observations(50)) for seed in (0, 0, 1)]
     assert all(action in space for action in drawn[0])
     assert np.array_equal(drawn[0], drawn[1])
     assert not np.array_equal(drawn[0], drawn[2])
 
 
-def test_every_action_is_as_likely_as_any_other() -> None:
+def test_all_actions_are_equally_likely() -> None:
     drawn = RandomActions(Spaces(SEEN, Discrete(4)), 0).draw(observations(4000))
     assert np.abs(np.bincount(drawn) - 1000).max() < 100  # 3.6 standard deviations
 
@@ -42,7 +42,7 @@ def test_forbidden_actions_are_not_drawn(space: Space, allowed: set[tuple[int, .
     assert {tuple(np.ravel(action).tolist()) for action in drawn} == allowed
 
 
-def test_masks_apply_to_choices_in_nested_actions_and_leave_other_parts_free() -> None:
+def test_masks_apply_to_the_choices_in_nested_actions_and_leave_other_parts_free() -> None:
     space = Tuple([MultiBinary(2), Dict({"b": MultiDiscrete([[2, 2]]), "a": Discrete(2)})])
     seen = Dict({"x": SEEN, ACTION_MASK: MultiBinary(6)})
     mask = np.tile(np.array([0, 1, 1, 0, 0, 1], np.int8), (100, 1))  # a, then both choices of b

@@ -35,7 +35,7 @@ def env_of(**more: Any) -> EnvConfig:
     return EnvConfig(id=f"{__name__}:Tells", columns=("cost", "speed"), **more)
 
 
-def test_the_numbers_of_each_step_are_kept_by_name() -> None:
+def test_env_columns_hold_the_named_numbers_from_each_steps_info() -> None:
     env = make_vector_env(env_of(), 2, SEEDS)
     env.reset()
     for elapsed in (1, 2, 3):
@@ -56,7 +56,7 @@ def test_the_numbers_of_each_step_are_kept_by_name() -> None:
         (10**400, str(10**400)),
     ],
 )
-def test_a_step_without_the_number_is_refused_with_env_key_and_step(second: Any, told: str) -> None:
+def test_a_step_whose_info_lacks_a_columns_number_is_refused_with_the_env_key_and_step(second: Any, told: str) -> None:
     env = make_vector_env(env_of(kwargs={"second": second}), 1, SEEDS)
     env.reset()
     env.step(np.zeros(1, np.int64))
@@ -81,6 +81,6 @@ def test_env_columns_require_the_loop_backend(wording) -> None:
     ("columns", "told"),
     [(("cost", "cost"), "twice"), (("rewards",), "'rewards' is already the name of a batch column")],
 )
-def test_names_that_a_batch_could_not_have_are_refused(columns: tuple[str, ...], told: str) -> None:
+def test_column_names_that_are_repeated_or_already_taken_are_refused(columns: tuple[str, ...], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         EnvConfig(id="CartPole-v1", columns=columns)

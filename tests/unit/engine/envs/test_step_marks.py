@@ -80,7 +80,7 @@ def test_slot_and_episode_are_noted_only_while_the_env_is_reset_or_stepped(
     assert stepped_env(tmp_path) is None
 
 
-def test_an_evaluation_episode_is_reported_as_such_and_training_notes_remain(tmp_path: Path, wording) -> None:
+def test_an_evaluation_episode_is_reported_as_such_and_training_marks_are_kept(tmp_path: Path, wording) -> None:
     enable_step_marks(tmp_path)
     training = StepMarks("lab:Reads", SEEDS, 1)
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=0, stream=1), 8).begin(5, 2, 33)
@@ -103,7 +103,9 @@ def test_slots_that_are_stepped_together_are_reported_together(tmp_path: Path, w
     assert stepped_env(tmp_path) is None
 
 
-def test_a_worker_on_the_trials_machine_writes_its_notes_next_to_the_trials(tmp_path: Path, wording) -> None:
+def test_only_a_worker_on_the_trials_machine_writes_its_marks_next_to_those_of_the_trial(
+    tmp_path: Path, wording
+) -> None:
     enable_step_marks(tmp_path)
     place = step_mark_location()
     assert place is not None
@@ -117,7 +119,7 @@ def test_a_worker_on_the_trials_machine_writes_its_notes_next_to_the_trials(tmp_
     assert step_mark_location() is None
 
 
-def test_old_marks_are_removed_when_a_trial_starts_and_its_own_when_it_ends(tmp_path: Path) -> None:
+def test_a_trial_removes_old_marks_when_it_starts_and_its_own_when_it_ends(tmp_path: Path) -> None:
     enable_step_marks(tmp_path)
     StepMarks("lab:Reads", SEEDS, 1).begin(0, 4, 44)
     enable_step_marks(tmp_path)

@@ -89,7 +89,9 @@ STUCK = {
 
 @pytest.mark.usefixtures("vector_id")
 @pytest.mark.parametrize("env", STUCK.values(), ids=STUCK.keys())
-def test_training_evaluation_and_validation_succeed_and_show_the_error_in_close(env: str, tmp_path: Path) -> None:
+def test_training_evaluation_and_validation_succeed_despite_an_error_in_close_and_show_it(
+    env: str, tmp_path: Path
+) -> None:
     file = tmp_path / "stuck.yaml"
     file.write_text(SPEC.format(env=env))
     runs = ["--runs-dir", str(tmp_path / "runs")]
@@ -102,13 +104,13 @@ def test_training_evaluation_and_validation_succeed_and_show_the_error_in_close(
 
 @pytest.mark.usefixtures("vector_id")
 @pytest.mark.parametrize("env", [STUCK["single env"], STUCK["vector env"]])
-def test_an_env_check_succeeds(env: str) -> None:
+def test_an_env_check_succeeds_despite_an_error_in_close_and_shows_it(env: str) -> None:
     with pytest.warns(UserWarning, match=r"raised an exception in close\(\) (.|\n)*the door is stuck"):
         done = CliRunner().invoke(cli, ["env", "check", env, "--steps", "200"])
     assert done.exit_code == 0, done.output
 
 
-def test_demonstrations_are_made() -> None:
+def test_demonstrations_are_made_despite_an_error_in_close() -> None:
     with pytest.warns(UserWarning, match="the door is stuck"):
         made, returns = demonstrate(lambda *seen: (np.int64(0), None), EnvConfig(id=STUCK["single env"]), 2, 0)
     assert isinstance(made, Demonstrations)

@@ -56,7 +56,7 @@ def test_a_task_is_satisfied_if_its_labels_occur_in_order() -> None:
     assert env.reset(seed=0)[0] == {"observation": 3, "automaton": 0}
 
 
-def test_an_episode_ends_where_the_task_cannot_be_satisfied_any_more() -> None:
+def test_an_episode_ends_once_the_task_can_no_longer_be_satisfied() -> None:
     assert played(TaskAutomaton(Says(), A_THEN_B), 0, 2) == [(1, 0, False, 0), (3, 0, True, 0)]
 
 
@@ -95,7 +95,7 @@ def test_epsilon_transitions_are_actions_that_do_not_step_the_env() -> None:
         TaskAutomaton(box, guess)
 
 
-def test_a_dict_of_observations_gets_an_additional_part() -> None:
+def test_the_automatons_state_is_added_as_a_part_to_dict_observations() -> None:
     env = Says()
     env.observation_space = Dict(x=Discrete(4))
     assert TaskAutomaton(env, A_THEN_B).observation_space == Dict(x=Discrete(4), automaton=Discrete(4))
@@ -225,7 +225,7 @@ def test_ppo_satisfies_a_task_with_the_best_possible_probability() -> None:
 UNLABELED = {"id": "rlrun.plugin:StateLabels", "kwargs": {"labels": {}}}
 
 
-def test_the_best_probability_equals_value_iteration_on_the_product() -> None:
+def test_the_best_probability_equals_that_of_value_iteration_on_the_product() -> None:
     assert task_model(EnvConfig.parse(TASK)).satisfaction() == pytest.approx(best_probability())
 
 
@@ -235,7 +235,7 @@ def test_the_time_limit_counts_every_step_of_the_env() -> None:
     assert chances == pytest.approx([0.0, 0.64, 0.8, 0.8])
 
 
-def test_a_given_policy_is_evaluated_with_its_own_actions() -> None:
+def test_the_probability_of_a_given_policy_follows_from_its_own_actions() -> None:
     model = task_model(EnvConfig.parse(TASK))
     down_at_once = np.full(len(model.env_states), 2)
     assert model.satisfaction(down_at_once) == 0.0
@@ -243,7 +243,7 @@ def test_a_given_policy_is_evaluated_with_its_own_actions() -> None:
     assert model.satisfaction(right_then_down) == pytest.approx(0.64)  # after a slip, the policy stays below a
 
 
-def test_all_sets_have_to_be_visited_in_each_round() -> None:
+def test_the_exact_probability_requires_visits_to_all_accepting_sets_in_each_round() -> None:
     """Two cells: each step tosses a coin between them, and a round needs each cell once."""
     both = {
         "states": ["at 0", "at 1"],

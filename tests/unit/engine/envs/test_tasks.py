@@ -85,7 +85,7 @@ def test_the_seed_determines_an_episodes_task_regardless_of_earlier_episodes() -
     assert min(np.bincount(found)) > 6
 
 
-def test_numbers_of_a_task_from_a_function_of_the_seed_are_in_the_info() -> None:
+def test_the_numbers_of_a_task_made_by_a_function_of_the_seed_are_in_the_info() -> None:
     env = make_env(config_of(tasks=f"{HERE}:by_seed"))
     observation, info = env.reset(seed=12)
     assert observation == [5.5]
@@ -104,7 +104,7 @@ def test_an_env_is_rebuilt_only_if_its_arguments_change() -> None:
     ("tasks", "space", "expected"),
     [(LISTED, Discrete(3), 1), (f"{HERE}:by_seed", Box(-np.inf, np.inf, (2,), np.float32), [5.0, 0.5])],
 )
-def test_observations_hold_the_task_on_request(tasks: Any, space: Any, expected: Any) -> None:
+def test_observations_contain_the_task_on_request(tasks: Any, space: Any, expected: Any) -> None:
     config = config_of(tasks=tasks, task_in_observation=True)
     assert spaces_of(config).observation == Dict({"observation": Goal.observation_space, "task": space})
     env = make_env(config)
@@ -115,7 +115,7 @@ def test_observations_hold_the_task_on_request(tasks: Any, space: Any, expected:
     assert env.observation_space.contains(env.step(0)[0])
 
 
-def test_a_restored_episode_has_the_task_of_its_seed() -> None:
+def test_a_restored_episode_has_the_task_that_its_seed_determines() -> None:
     config = config_of(tasks=LISTED)
     one, other = (make_vector_env(config, 3, EpisodeSeeds(5, 0)) for _ in range(2))
     one.reset()
@@ -164,7 +164,7 @@ def test_a_lesson_takes_effect_at_a_slots_next_episode_and_is_restored_with_it()
         ({"curriculum": "my.lab:f", "backend": "envpool"}, "use backend: loop or auto"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], told: str) -> None:
+def test_incomplete_misspelled_or_unsupported_task_settings_are_refused(more: dict[str, Any], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         config_of(**more)
 

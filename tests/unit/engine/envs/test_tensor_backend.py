@@ -57,7 +57,7 @@ def viewed(factory: str, slots: int = 2, **kwargs: Any) -> Any:
     return make_vector_env(EnvConfig.parse({"tensors": factory, "kwargs": kwargs}), slots, EpisodeSeeds(0, 0))
 
 
-def test_evaluations_see_the_final_observation_before_the_next_seeded_episode_starts() -> None:
+def test_an_evaluation_sees_the_final_observation_before_the_next_seeded_episode_starts() -> None:
     env = viewed("rlrun.toys:tensor_cartpole", max_episode_steps=2)
     first = env.reset()
     env.step(np.array([0, 1]))
@@ -75,7 +75,7 @@ def test_evaluations_see_the_final_observation_before_the_next_seeded_episode_st
     assert np.array_equal(again, np.stack([second[0], first[1]]))
 
 
-def test_a_running_episode_is_restored_by_its_actions() -> None:
+def test_a_running_episode_is_restored_by_replaying_its_actions() -> None:
     env = viewed("rlrun.toys:tensor_cartpole")
     env.reset()
     actions = np.array([[0, 1], [1, 1], [0, 0]])
@@ -89,7 +89,7 @@ def test_a_running_episode_is_restored_by_its_actions() -> None:
     assert np.array_equal(restored, observations)
 
 
-def test_slots_without_seeds_continue_with_the_episode_that_the_env_started() -> None:
+def test_slots_of_an_unseeded_env_continue_with_the_episode_that_the_env_itself_started() -> None:
     env = viewed(f"{HERE}:unseeded")
     env.reset()
     lengths = [env.step(np.array([0, 1]))[3].all() for _ in range(7)]
@@ -105,7 +105,7 @@ def test_slots_without_seeds_continue_with_the_episode_that_the_env_started() ->
         (f"{HERE}:single", "has no num_envs"),
     ],
 )
-def test_a_factory_that_makes_something_else_is_refused(factory: str, found: str) -> None:
+def test_a_factory_whose_env_has_the_wrong_slots_device_or_interface_is_refused(factory: str, found: str) -> None:
     with pytest.raises(EnvironmentUnusable) as error:
         viewed(factory, slots=3)
     assert found in str(error.value)
@@ -119,7 +119,7 @@ def test_unknown_factories_and_arguments_are_refused() -> None:
     assert "max_episode_steps" in str(error.value)
 
 
-def test_a_simulator_that_allows_one_instance_is_made_again_only_after_closing() -> None:
+def test_a_simulator_that_allows_only_one_instance_is_made_again_only_after_it_was_closed() -> None:
     env = viewed(f"{HERE}:only_one")
     with pytest.raises(EnvironmentUnusable):
         viewed(f"{HERE}:only_one")
@@ -136,7 +136,7 @@ def test_a_simulator_that_allows_one_instance_is_made_again_only_after_closing()
         ({"clock": "parallel"}, "clock"),
     ],
 )
-def test_settings_of_other_envs_are_refused(settings: dict[str, Any], named: str) -> None:
+def test_settings_that_do_not_apply_to_tensor_envs_are_refused(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(SpecError) as error:
         EnvConfig.parse({"tensors": "rlrun.toys:tensor_cartpole", **settings})
     assert named in str(error.value)
@@ -162,7 +162,7 @@ def test_settings_that_need_experience_on_the_host_are_refused_with_file_and_lin
 
 
 @pytest.mark.parametrize("toy", ["tensor_cartpole", "tensor_pendulum"])
-def test_one_slot_is_a_gymnasium_env_that_returns_final_observations(toy: str) -> None:
+def test_a_single_tensor_env_is_a_gymnasium_env_that_returns_final_observations(toy: str) -> None:
     env = make_env(EnvConfig.parse({"tensors": f"rlrun.toys:{toy}", "kwargs": {"max_episode_steps": 2}}))
     first, _ = env.reset(seed=3)
     action = env.action_space.sample()
@@ -174,7 +174,7 @@ def test_one_slot_is_a_gymnasium_env_that_returns_final_observations(toy: str) -
     assert np.array_equal(env.reset(seed=3)[0], first)
 
 
-def test_an_env_without_images_is_not_recorded() -> None:
+def test_recording_a_tensor_env_that_renders_no_images_is_refused() -> None:
     config = EnvConfig.parse({"tensors": "tests.unit.engine.rollout.test_tensor_worker:Counter"})
     with pytest.raises(EnvironmentUnusable):
         make_env(config, render_mode="rgb_array")

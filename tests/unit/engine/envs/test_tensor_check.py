@@ -117,10 +117,10 @@ def test_a_check_finds_each_fault_and_nothing_else(fault: str, topic: str, verdi
     assert found == expected
 
 
-def test_the_finding_about_reused_buffers_names_them() -> None:
+def test_the_finding_about_reused_buffers_names_the_buffers() -> None:
     (buffers,) = [one for one in check_tensor_env(config_of("reuses"), steps=64 * 22, seed=0) if one.topic == "buffers"]
     assert "rewards" in buffers.found
 
 
-def test_end_flags_of_a_wrong_type_are_refused() -> None:
+def test_end_flags_of_the_wrong_type_are_refused() -> None:
     assert verdicts("integers") == {"observation space": "ok", "action space": "ok", "returns": "wrong"}

@@ -38,7 +38,7 @@ def test_a_trial_plays_several_episodes_of_the_task_drawn_by_its_seed() -> None:
         assert info["minus_regret"] == pytest.approx(5 * (arms[0] - max(arms)))
 
 
-def test_a_trial_is_reproducible_by_seed_and_differs_between_seeds() -> None:
+def test_a_trial_is_determined_by_its_seed_and_differs_between_seeds() -> None:
     env = Trials(BernoulliBandit(), 40)
     rewards = []
     for seed in (1, 1, 2):
@@ -48,7 +48,7 @@ def test_a_trial_is_reproducible_by_seed_and_differs_between_seeds() -> None:
     assert 10 < sum(rewards[0]) < 30
 
 
-def test_done_is_shown_with_the_first_observation_of_the_next_episode() -> None:
+def test_the_first_observation_of_the_next_episode_shows_that_the_previous_one_is_done() -> None:
     env = make_env(
         EnvConfig.parse(
             {
@@ -141,7 +141,7 @@ def test_values_are_computed_from_the_mdp_estimated_during_the_trial() -> None:
     assert again["value"].tolist() == [0]  # another task
 
 
-def test_values_in_a_bandit_are_mean_rewards_of_the_pulls() -> None:
+def test_values_in_a_bandit_come_from_the_mean_rewards_of_each_arms_pulls() -> None:
     env = TrialsWithValues(BernoulliBandit(), episodes=50, gamma=0.9)
     env.reset(seed=3, options={"probabilities": [0.3, 0.8]})
     pulls: dict[int, list[float]] = {0: [], 1: []}
@@ -155,7 +155,7 @@ def test_values_in_a_bandit_are_mean_rewards_of_the_pulls() -> None:
     np.testing.assert_allclose(shown["visits"], np.log([16, 16]), rtol=1e-6)
 
 
-def test_a_trial_is_the_same_with_and_without_values() -> None:
+def test_values_are_added_to_a_trial_without_changing_anything_else_in_it() -> None:
     plain, valued = Trials(RandomMDP(), episodes=3), TrialsWithValues(RandomMDP(), episodes=3)
     options = random_mdp(5)["reset_options"]
     plain.reset(seed=2, options=options)

@@ -89,7 +89,7 @@ def test_a_repeated_request_gets_the_same_action_and_counts_once() -> None:
 
 
 @pytest.mark.parametrize("seq", [-1, 2, 7, None, "1", 1.0, True])
-def test_any_other_sequence_number_is_refused_without_effect(seq: Any) -> None:
+def test_an_unexpected_sequence_number_is_refused_without_effect(seq: Any) -> None:
     episodes = served()
     episode = begun(episodes)
     asked(episodes, episode, 0)
@@ -100,7 +100,7 @@ def test_any_other_sequence_number_is_refused_without_effect(seq: Any) -> None:
     assert episodes.take(0) == PendingStep()
 
 
-def test_rewards_add_up_until_the_next_step_of_the_world() -> None:
+def test_rewards_logged_between_two_steps_of_a_world_add_up_to_one_reward() -> None:
     episodes = served()
     episode = begun(episodes)
     asked(episodes, episode, 0)
@@ -136,7 +136,7 @@ def test_invalid_requests_are_refused_without_effect(entries: dict[str, Any], co
 
 
 @pytest.mark.parametrize("bad", [None, [1.0], ["x", 0.0], [1e300, 0.0]])
-def test_only_the_bad_observation_of_a_request_is_refused(bad: Any) -> None:
+def test_a_bad_observation_among_several_is_refused_without_affecting_the_others(bad: Any) -> None:
     episodes = served(worlds=3)
     client = client_of(episodes)
     ids = [begun(episodes, client, seq) for seq in range(3)]
@@ -154,7 +154,7 @@ def test_only_the_bad_observation_of_a_request_is_refused(bad: Any) -> None:
     ]  # fmt: skip
 
 
-def test_observations_sent_in_one_request_are_treated_like_separate_requests() -> None:
+def test_observations_sent_in_one_request_are_treated_like_those_of_separate_requests() -> None:
     numbers = np.random.default_rng(0).normal(size=(4, 2)).tolist()
     found = []
     for together in (True, False):
@@ -257,7 +257,7 @@ def test_episodes_of_a_silent_client_are_truncated_at_the_last_observation() -> 
     assert episodes.num_clients == 1
 
 
-def test_a_client_that_is_waiting_for_an_answer_does_not_time_out() -> None:
+def test_a_client_does_not_time_out_while_it_is_waiting_for_an_answer() -> None:
     clock = Clock()
     episodes = served(clock=clock)
     asked(episodes, begun(episodes), 0)
@@ -266,7 +266,7 @@ def test_a_client_that_is_waiting_for_an_answer_does_not_time_out() -> None:
     assert not episodes.take(0).ended
 
 
-def test_another_major_protocol_version_is_refused_with_both_versions() -> None:
+def test_a_client_with_another_major_protocol_version_is_refused_with_both_versions() -> None:
     refused = told(served(), "hello", protocol="2.3")
     assert refused["error"] == "protocol_mismatch"
     assert "'2.3'" in refused["message"]
@@ -274,14 +274,14 @@ def test_another_major_protocol_version_is_refused_with_both_versions() -> None:
     assert "client" in told(served(), "hello", protocol="1.7")
 
 
-def test_other_spaces_are_refused_at_the_handshake() -> None:
+def test_a_client_whose_spaces_differ_from_the_servers_is_refused_at_the_handshake() -> None:
     own = {"observation": space_to_json(SPACES.observation), "action": space_to_json(SPACES.action)}
     assert "client" in told(served(), "hello", protocol="1.0", agents={"agent": own})
     other = {**own, "action": space_to_json(Discrete(4))}
     assert told(served(), "hello", protocol="1.0", agents={"agent": other})["error"] == "spaces_mismatch"
 
 
-def test_a_mask_without_any_allowed_action_is_accepted_only_at_the_end() -> None:
+def test_a_mask_that_allows_no_action_is_accepted_only_at_the_end_of_an_episode() -> None:
     space = Dict({"seen": Box(-1, 1, (1,), np.float32), "action_mask": MultiBinary(3)})
     episodes = served(agents={"agent": Spaces(space, Discrete(3))})
     episode = begun(episodes)
@@ -327,7 +327,7 @@ def test_a_logged_action_is_recorded_or_refused_with_the_reason() -> None:
         (Dict({"a": Box(-np.inf, np.inf, (1,))}), {"a": [1e30]}, False, True),
     ],
 )
-def test_a_logged_action_must_be_one_that_the_env_can_have_executed(
+def test_a_logged_action_that_the_env_cannot_have_executed_is_refused(
     space: Any, action: Any, published: bool, is_taken: bool
 ) -> None:
     episodes = served(agents={"agent": Spaces(SPACES.observation, space)})
@@ -375,7 +375,7 @@ def test_agents_of_an_episode_act_and_end_one_by_one() -> None:
     )
 
 
-def test_free_worlds_take_turns_so_that_one_client_fills_all() -> None:
+def test_free_worlds_take_turns_so_that_a_single_client_uses_all_of_them() -> None:
     episodes = served(3)
     client = client_of(episodes)
     worlds = []

@@ -72,7 +72,7 @@ def play(client: Client, lengths: tuple[int, ...] = (3, 2)) -> list[int]:
     return actions
 
 
-def test_a_fragment_holds_the_clients_steps_in_order_with_their_rewards_and_ends() -> None:
+def test_a_fragment_holds_a_clients_steps_in_order_with_their_rewards_and_episode_ends() -> None:
     with recording(1, 9) as (_, address, record), simulating(address, play) as told:
         recorded = record()
     batch = recorded.batches["default"]
@@ -130,7 +130,7 @@ def log_one(client: Client) -> None:
     client.end_episode(episode, [2.0])
 
 
-def test_masked_logged_actions_count_in_advantages_but_not_in_losses() -> None:
+def test_masked_logged_actions_contribute_to_advantages_but_not_to_losses() -> None:
     with recording(1, 4, logged_actions="mask") as (_, address, record), simulating(address, log_one) as told:
         recorded = record()
     assert told == [None]
@@ -151,7 +151,7 @@ def test_the_refusal_of_logged_actions_names_the_setting_that_allows_them() -> N
     assert (refused.code, "env.external.logged_actions" in str(refused)) == ("logged_action_refused", True)
 
 
-def test_a_resume_replays_nothing_and_counts_the_restarted_episodes() -> None:
+def test_a_resume_replays_no_actions_and_counts_the_restarted_episodes() -> None:
     with recording(2, 4) as (recorder, address, record), simulating(address, lambda client: play(client, (9,))) as told:
         record()
         state = recorder.state()
@@ -186,7 +186,7 @@ def test_replay_algorithms_learn_from_logged_actions_but_on_policy_ones_refuse_t
             decided(external(logged_actions=setting), algorithm)
 
 
-def test_waiting_for_clients_is_not_treated_as_a_hang() -> None:
+def test_waiting_for_clients_does_not_count_as_a_hang() -> None:
     outer = Watched("env external", list)
     with hangs_fail_after(1e-9), outer:
         waiting = Waiting()
@@ -205,12 +205,12 @@ def test_waiting_for_clients_is_not_treated_as_a_hang() -> None:
         ({"prot": 1}, "port"),
     ],
 )
-def test_mistakes_in_the_settings_are_explained(settings: dict[str, Any], says: str) -> None:
+def test_mistakes_in_the_settings_of_an_external_env_are_explained(settings: dict[str, Any], says: str) -> None:
     with pytest.raises((SpecError, UsageError), match=says):
         check_world(external(**settings))
 
 
-def test_settings_of_other_envs_are_refused_beside_external() -> None:
+def test_settings_that_do_not_apply_to_external_envs_are_refused() -> None:
     with pytest.raises(SpecError, match="leave out wrappers"):
         EnvConfig.parse({"external": {"spaces": IN_JSON}, "wrappers": ["a:B"]})
     resolved = external().model_dump(mode="json")
@@ -245,7 +245,7 @@ def act_here(client: Client) -> list[int]:
     return actions
 
 
-def test_client_side_actions_count_as_the_policys_own_unless_their_weights_are_outdated() -> None:
+def test_client_side_actions_count_as_the_policys_own_unless_made_with_outdated_weights() -> None:
     with recording(1, 5, logged_actions="mask") as (_, address, record), simulating(address, act_here) as told:
         recorded = record()
     batch = recorded.batches["default"]
@@ -256,7 +256,9 @@ def test_client_side_actions_count_as_the_policys_own_unless_their_weights_are_o
 
 @given(st.integers(0, 2**16), st.sampled_from(["tanh", "relu", "elu", "silu"]), st.booleans())
 @settings(max_examples=20, deadline=None)
-def test_a_policy_exported_to_json_has_the_same_logits(seed: int, activation: Any, normalize: bool) -> None:
+def test_a_policy_exported_to_json_has_the_same_logits_as_the_original(
+    seed: int, activation: Any, normalize: bool
+) -> None:
     spaces = Spaces(Box(-np.inf, np.inf, (3,), np.float32), Discrete(4, start=2))
     model = ModelConfig(hiddens=(5, 3), activation=activation)
     policy = plain_policy(ActorCriticPolicy, *spaces, model, seed=seed, normalize_observations=normalize)
@@ -282,7 +284,7 @@ def test_a_policy_exported_to_json_has_the_same_logits(seed: int, activation: An
 
 @given(st.integers(0, 2**16))
 @settings(max_examples=10, deadline=None)
-def test_a_client_samples_box_actions_like_the_policy_and_logs_them_unclipped(seed: int) -> None:
+def test_a_client_samples_box_actions_as_the_policy_does_and_logs_them_unclipped(seed: int) -> None:
     low, high = np.array([[-3.0, 1.0]], np.float32), np.array([[5.0, np.inf]], np.float32)
     spaces, model = (
         Spaces(Box(-np.inf, np.inf, (3,), np.float32), Box(low, high)),

@@ -28,7 +28,7 @@ def running(worlds: int, clock: Clock | None = None) -> RunningEpisodes:
     return made
 
 
-def test_episodes_start_in_free_worlds_and_the_others_wait_in_order() -> None:
+def test_episodes_start_in_free_worlds_and_wait_in_order_if_there_are_none() -> None:
     found = running(2)
     client = found.connect()
     answers = [found.start(client) for _ in range(4)]
@@ -45,7 +45,7 @@ def test_episodes_start_in_free_worlds_and_the_others_wait_in_order() -> None:
     assert found.unanswered() == [fourth]
 
 
-def test_an_episode_that_its_world_has_not_seen_leaves_the_world_to_the_next_one() -> None:
+def test_an_ended_episode_that_its_world_has_not_seen_leaves_the_world_to_the_next_one() -> None:
     found = running(1)
     client = found.connect()
     first, second = found.start(client), found.start(client)

@@ -71,7 +71,7 @@ def test_weights_set_the_proportions(letters: Letters) -> None:
     assert concurrently(*letters("ab"), weights=(1, 3)).take(8) == ["a0", "b0", "b1", "b2", "a1", "b3", "b4", "b5"]
 
 
-def test_only_items_of_the_output_branch_are_returned_while_the_others_run(letters: Letters) -> None:
+def test_only_items_of_the_output_branch_are_returned_while_all_branches_run(letters: Letters) -> None:
     done: list[str] = []
     first, second = letters("ab")
     work = first.for_each(done.append)
@@ -84,14 +84,16 @@ def test_several_branches_may_be_the_output(letters: Letters) -> None:
     assert concurrently(first, second, third, output=[first, third]).take(4) == ["a0", "c0", "a1", "c1"]
 
 
-def test_the_stream_ends_with_its_last_output_branch(letters: Letters) -> None:
+def test_the_stream_ends_when_its_last_output_branch_ends(letters: Letters) -> None:
     short, long = from_items([1]), from_items([7, 8, 9])
     assert list(concurrently(short, long)) == [1, 7, 8, 9]
     short, endless = from_items([1, 2]), letters("a")[0]
     assert list(concurrently(endless, short, output=short)) == [1, 2]
 
 
-def test_a_replay_below_learning_starts_does_not_hold_up_the_branch_that_fills_it(letters: Letters) -> None:
+def test_a_replay_that_has_not_reached_learning_starts_does_not_block_the_branch_that_fills_it(
+    letters: Letters,
+) -> None:
     stored: list[str] = []
 
     def store(item: str) -> str:
@@ -134,12 +136,12 @@ def test_a_branch_that_is_not_ready_forfeits_its_turn(letters: Letters) -> None:
     assert "slow" in flow.take(2)
 
 
-def test_turns_wait_for_a_barrier_so_that_their_order_does_not_depend_on_speed(letters: Letters) -> None:
+def test_turns_wait_for_a_branch_with_a_barrier_so_that_speed_does_not_affect_their_order(letters: Letters) -> None:
     slow, fast = Flow(Worker("slow", 0.02, barrier=True)), letters("f")[0]
     assert concurrently(slow, fast, weights=(1, 2)).take(5) == ["slow", "f0", "f1", "slow", "f2"]
 
 
-def test_if_no_branch_is_ready_the_root_waits_for_all_of_them_at_once() -> None:
+def test_if_no_branch_is_ready_the_root_waits_until_any_of_them_is() -> None:
     flow = concurrently(Flow(Worker("a", 600)), Flow(Worker("b", 0.1)), Flow(Worker("c", 600)))
     assert flow.take(2) == ["b", "b"]  # if it had waited for `a` first, `a` would be here, too
 
@@ -175,7 +177,7 @@ def test_an_inner_branch_that_never_runs_dry_does_not_starve_the_outer_flow(
 
 
 @pytest.mark.parametrize("pulled", range(7))
-def test_the_turn_is_part_of_the_state(letters: Letters, pulled: int) -> None:
+def test_a_restored_flow_continues_with_the_branch_whose_turn_it_was(letters: Letters, pulled: int) -> None:
     flow, restored = (concurrently(*letters("ab"), weights=(1, 3)) for _ in range(2))
     flow.take(pulled)
     restored.load_state(flow.state())
@@ -183,7 +185,9 @@ def test_the_turn_is_part_of_the_state(letters: Letters, pulled: int) -> None:
 
 
 @pytest.mark.parametrize("pulled", [1, 2, 5])
-def test_copies_in_branches_are_saved_once_and_continue_alike(letters: Letters, pulled: int) -> None:
+def test_copies_of_a_stream_in_two_branches_are_saved_once_and_continue_identically(
+    letters: Letters, pulled: int
+) -> None:
     def made() -> Flow[Any]:
         first, second = letters("a")[0].duplicate(2)
         return concurrently(first.for_each(str.upper), second, weights=(3, 1))
@@ -197,12 +201,14 @@ def test_copies_in_branches_are_saved_once_and_continue_alike(letters: Letters, 
 
 
 @pytest.mark.parametrize("weights", [(1,), (1, 0), (1, -2), (1.5, 1), (True, 1)])
-def test_weights_that_do_not_fit_are_refused(letters: Letters, weights: Any, wording) -> None:
+def test_weights_that_are_not_one_positive_whole_number_per_branch_are_refused(
+    letters: Letters, weights: Any, wording
+) -> None:
     with wording.raised(UsageError):
         concurrently(*letters("ab"), weights=weights)
 
 
-def test_one_flow_alone_and_an_output_from_elsewhere_are_refused(letters: Letters, wording) -> None:
+def test_a_single_flow_and_an_output_that_is_not_one_of_the_branches_are_refused(letters: Letters, wording) -> None:
     first, second, third = letters("abc")
     with wording.raised(UsageError):
         concurrently(first)

@@ -58,7 +58,7 @@ def test_data_sets_are_sampled_in_proportion_to_their_shares(tmp_path: Path) -> 
     assert set(drawn.tolist()) == {1, 2}
 
 
-def test_actions_are_converted_to_the_policys_own(data: str) -> None:
+def test_actions_of_a_data_set_are_converted_to_the_policys_actions(data: str) -> None:
     with training(data) as started:
         assert {*next(source(started))["actions"].ravel().tolist()} == {0, 1}  # the env's actions are 1 and 2
 
@@ -80,7 +80,7 @@ def test_a_resume_draws_the_same_minibatches_bit_for_bit(data: str, tmp_path: Pa
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
 
 
-def test_observation_statistics_cover_all_rows_and_stay_fixed(data: str) -> None:
+def test_observation_statistics_cover_all_rows_of_a_data_set_and_stay_fixed(data: str) -> None:
     with training(data, normalize_observations=True) as started:
         started.step()
         moments = started.running.trainee.filters.moments["observations/"]
@@ -91,7 +91,7 @@ def test_observation_statistics_cover_all_rows_and_stay_fixed(data: str) -> None
     assert moments.squares[0] == 0
 
 
-def test_a_moved_data_set_is_recognized_by_content_and_a_changed_one_is_refused_by_name(
+def test_a_resume_accepts_a_moved_data_set_and_refuses_a_changed_one_with_its_name(
     data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -109,14 +109,14 @@ def test_a_moved_data_set_is_recognized_by_content_and_a_changed_one_is_refused_
         Training.restore(saved, trust=True)
 
 
-def test_a_checkpoint_from_elsewhere_that_names_data_needs_trust(data: str, tmp_path: Path, wording) -> None:
+def test_a_checkpoint_that_names_a_data_set_is_refused_without_trust(data: str, tmp_path: Path, wording) -> None:
     with training(data) as started:
         saved = started.save(tmp_path / "saved")
     with wording.raised(CheckpointRefused, "config.input"):
         Training.restore(saved)
 
 
-def test_a_resume_continues_within_the_window_of_a_remote_data_set_bit_for_bit(
+def test_a_resume_within_a_window_of_a_remote_data_set_continues_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     uri = f"file://{write(tmp_path / 'data', 5, steps=10, episodes=6)}"
@@ -152,7 +152,7 @@ def test_a_policy_acts_without_the_data_that_it_has_learned_from(data: str, tmp_
             restored.evaluate(1)
 
 
-def test_unbounded_actions_get_the_range_of_the_data(tmp_path: Path) -> None:
+def test_unbounded_actions_are_given_the_range_of_the_data_as_their_bounds(tmp_path: Path) -> None:
     low = np.array([-1.0, -np.inf], np.float32)
     with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Box(low, np.full(2, np.inf, np.float32))) as writer:
         actions = np.array([[0, -7], [3, 2]], np.float32)
@@ -164,7 +164,7 @@ def test_unbounded_actions_get_the_range_of_the_data(tmp_path: Path) -> None:
     assert (space.low.tolist(), space.high.tolist()) == ([-1, -7], [3, 2])
 
 
-def test_data_of_other_spaces_is_refused(data: str) -> None:
+def test_a_data_set_whose_spaces_differ_from_the_policys_is_refused(data: str) -> None:
     with (
         Training("CartPole-v1", BC(input=data, compile=False)) as started,
         pytest.raises(
@@ -188,7 +188,7 @@ def test_shares_that_do_not_make_up_a_minibatch_are_refused(named: Any, message:
         BC(input=named)
 
 
-def test_training_without_env_and_data_is_refused(wording) -> None:
+def test_training_without_an_env_and_without_data_is_refused(wording) -> None:
     with wording.raised(UsageError):
         Training(None, BC())
     with wording.raised(UsageError):

@@ -118,7 +118,7 @@ def test_items_pass_through_the_operators_in_order() -> None:
     assert list(from_items([1, 2, 3, 4]).filter(is_even).for_each(plus_one).combine(thrice)) == [3, 3, 3, 5, 5, 5]
 
 
-def test_nothing_is_pulled_before_it_is_asked_for() -> None:
+def test_no_item_is_pulled_before_it_is_requested() -> None:
     pulled = []
 
     def items() -> Iterator[int]:
@@ -134,7 +134,7 @@ def test_nothing_is_pulled_before_it_is_asked_for() -> None:
     assert pulled == [0, 1]
 
 
-def test_a_stream_continues_where_the_last_loop_stopped() -> None:
+def test_a_stream_continues_where_the_last_loop_over_it_stopped() -> None:
     flow = Flow(Numbers()).for_each(plus_one)
     for item in flow:
         if item == 2:
@@ -142,7 +142,7 @@ def test_a_stream_continues_where_the_last_loop_stopped() -> None:
     assert flow.take(2) == [3, 4]
 
 
-def test_take_returns_fewer_at_the_end_of_a_stream() -> None:
+def test_take_returns_fewer_items_than_requested_at_the_end_of_a_stream() -> None:
     assert from_items([1, 2]).take(5) == [1, 2]
 
 
@@ -151,7 +151,7 @@ def test_zip_with_worker_gives_the_worker_that_contributed_last() -> None:
     assert from_items("a").zip_with_worker().take(1) == [(None, "a")]
 
 
-def test_the_root_waits_without_polling_until_something_may_be_ready() -> None:
+def test_the_root_waits_without_polling_until_an_item_may_be_ready() -> None:
     source = ReadyLater(0.2)
     flow: Flow[str] = Flow(source)
     began = time.monotonic()
@@ -161,7 +161,7 @@ def test_the_root_waits_without_polling_until_something_may_be_ready() -> None:
     assert flow.waited_s >= 0.19
 
 
-def test_pending_is_never_seen_by_an_operator_nor_by_the_user() -> None:
+def test_neither_operators_nor_the_user_ever_see_pending() -> None:
     seen = []
 
     def note(item: Any) -> Any:
@@ -174,7 +174,7 @@ def test_pending_is_never_seen_by_an_operator_nor_by_the_user() -> None:
     assert set(seen) == {"late"}
 
 
-def test_each_copy_delivers_every_item() -> None:
+def test_each_copy_of_a_stream_delivers_every_item() -> None:
     first, second, third = Flow(Numbers()).duplicate(3)
     assert first.take(3) == [0, 1, 2]
     assert second.take(1) == [0]
@@ -190,7 +190,7 @@ def test_a_copy_that_is_never_pulled_raises_an_error_instead_of_waiting_forever(
 
 
 @pytest.mark.parametrize("pulled", range(8))
-def test_a_state_taken_in_mid_stream_gives_the_same_continuation(pulled: int) -> None:
+def test_a_flow_restored_in_mid_stream_continues_identically(pulled: int) -> None:
     def made() -> Flow[Any]:
         return Flow(Numbers()).combine(Pairs("+")).combine(thrice).for_each(str.upper)
 
@@ -201,7 +201,9 @@ def test_a_state_taken_in_mid_stream_gives_the_same_continuation(pulled: int) ->
 
 
 @pytest.mark.parametrize(("pulled_first", "pulled_second"), [(0, 0), (3, 1), (1, 4), (2, 2)])
-def test_the_items_between_the_copies_of_a_stream_are_saved(pulled_first: int, pulled_second: int) -> None:
+def test_items_that_only_one_copy_of_a_stream_has_delivered_are_saved_for_the_other(
+    pulled_first: int, pulled_second: int
+) -> None:
     def made() -> tuple[Flow[Any], Flow[Any], Flow[Any]]:
         first, second = Flow(Numbers()).duplicate(2)
         return first, second, first
@@ -265,7 +267,7 @@ class Countdown(StatefulSource[int]):
         self.left = state["left"]
 
 
-def test_a_stateful_source_continues_where_it_was_saved_and_is_described_by_its_name() -> None:
+def test_a_restored_source_continues_where_it_was_saved_and_is_described_by_its_name() -> None:
     flow, restored = (from_items(Countdown(5)).for_each(plus_one) for _ in range(2))
     assert flow.take(2) == [6, 5]
     restored.load_state(through_a_file(flow.state()))
@@ -280,14 +282,14 @@ def test_the_position_in_a_plain_iterable_is_not_saved() -> None:
     assert flow.state()["operators"] == {}
 
 
-def test_a_state_of_another_plan_is_refused_with_both_plans(wording) -> None:
+def test_the_state_of_another_plan_is_refused_with_an_error_that_shows_both_plans(wording) -> None:
     state = Flow(Numbers()).combine(Pairs("+")).state()
     other = Flow(Numbers()).for_each(plus_one)
     with wording.raised(CheckpointError, "plus_one"):
         other.load_state(state)
 
 
-def test_a_state_does_not_depend_on_the_settings_of_operators() -> None:
+def test_a_flows_state_does_not_depend_on_the_settings_of_its_operators() -> None:
     flow, other = Flow(Numbers()).combine(Pairs("+")), Flow(Numbers()).combine(Pairs("-"))
     flow.take(1)
     other.load_state(flow.state())
@@ -359,7 +361,7 @@ def test_settings_of_an_operator_are_part_of_its_description() -> None:
     assert Flow(Numbers()).combine(Pairs("+")).describe()[1].stateful
 
 
-def test_spans_are_kept_when_asked_for_and_add_up_to_the_seconds() -> None:
+def test_spans_are_kept_on_request_and_add_up_to_the_seconds_of_the_timings() -> None:
     def slow(item: int) -> int:
         time.sleep(0.002)
         return item
@@ -468,7 +470,7 @@ def test_a_flow_reports_metrics_of_its_operators_and_closes_them() -> None:
     assert store.is_closed
 
 
-def test_a_step_may_be_added_after_the_one_operator_of_a_kind() -> None:
+def test_a_step_may_be_inserted_after_the_only_operator_of_a_type() -> None:
     flow = Flow(Numbers()).combine(Pairs("+")).for_each(str.upper).zip_with_worker()
     placed = flow.with_step_after(Pairs, lambda pair: f"<{pair}>")
     assert placed is flow
@@ -486,7 +488,7 @@ def test_a_step_may_be_added_at_the_end_and_in_a_branch() -> None:
     assert [info.path for info in joined.describe()[0].branches[1]] == ["1/numbers", "1/Pairs", "1/len"]
 
 
-def test_no_step_is_inserted_if_the_plan_has_no_operator_of_the_type_or_two() -> None:
+def test_no_step_is_inserted_unless_the_plan_has_exactly_one_operator_of_the_type() -> None:
     assert Flow(Numbers()).for_each(str).with_step_after(Pairs, len) is None
     assert Flow(Numbers()).combine(Pairs("+")).combine(Pairs("|")).with_step_after(Pairs, len) is None
 
@@ -522,7 +524,7 @@ def test_an_operator_that_waits_within_a_chain_keeps_the_source_from_being_pulle
     assert (gate.pulls, numbers.next) == (4, 2)
 
 
-def test_each_operator_of_a_chain_is_timed_alone_and_named_where_it_raises(wording) -> None:
+def test_each_operator_of_a_chain_is_timed_separately_and_named_if_it_raises_an_error(wording) -> None:
     def fails(item: int) -> None:
         raise ValueError(item)
 

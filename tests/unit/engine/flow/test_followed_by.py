@@ -27,7 +27,7 @@ class Due(Source):
         return Delivered(self.delivered)
 
 
-def test_each_item_is_followed_by_everything_it_made_possible_in_the_other_flow() -> None:
+def test_after_each_item_the_following_flow_runs_until_nothing_in_it_is_ready() -> None:
     stored: list[str] = []
     done: list[int] = []
 
@@ -40,7 +40,7 @@ def test_each_item_is_followed_by_everything_it_made_possible_in_the_other_flow(
     assert seen == [("a", [1, 2]), ("b", [1, 2, 3, 4]), ("c", [1, 2, 3, 4, 5, 6])]
 
 
-def test_parallel_branches_of_the_other_flow_all_run_until_nothing_is_ready() -> None:
+def test_all_parallel_branches_of_the_following_flow_run_until_nothing_in_them_is_ready() -> None:
     stored: list[str] = []
     done: list[str] = []
     first = Flow(Due(stored)).for_each(lambda number: done.append(f"x{number}"))
@@ -53,7 +53,7 @@ def test_parallel_branches_of_the_other_flow_all_run_until_nothing_is_ready() ->
     assert done[4:] == ["x3", "y3", "x4", "y4"]
 
 
-def test_nothing_is_pulled_from_the_other_flow_before_the_first_item() -> None:
+def test_nothing_is_pulled_from_the_following_flow_before_the_first_item() -> None:
     pulled: list[Any] = []
     empty: list[str] = []
     flow = from_items(empty).followed_by(from_items([1, 2]).for_each(pulled.append))
@@ -61,13 +61,13 @@ def test_nothing_is_pulled_from_the_other_flow_before_the_first_item() -> None:
     assert pulled == []
 
 
-def test_items_continue_after_the_other_flow_ends() -> None:
+def test_items_keep_coming_after_the_following_flow_ends() -> None:
     pulled: list[Any] = []
     assert from_items("abc").followed_by(from_items([1, 2]).for_each(pulled.append)).take(5) == ["a", "b", "c"]
     assert pulled == [1, 2]
 
 
-def test_the_plan_and_the_state_contain_both_flows(
+def test_the_plan_and_the_state_contain_both_the_flow_and_the_one_that_follows_it(
     letters: Callable[[str], list[Flow[str]]],
 ) -> None:
     stored: list[str] = ["x"]
@@ -81,7 +81,7 @@ def test_the_plan_and_the_state_contain_both_flows(
     assert next(other) == next(flow) == "a2"
 
 
-def test_an_error_in_the_other_flow_names_its_operator(wording) -> None:
+def test_an_error_in_the_following_flow_names_its_operator(wording) -> None:
     def breaks(item: int) -> int:
         raise ValueError("broken")
 
@@ -91,6 +91,6 @@ def test_an_error_in_the_other_flow_names_its_operator(wording) -> None:
     assert raised.value.__notes__ == wording()
 
 
-def test_the_printed_plan_says_that_the_other_flow_ends_there(wording) -> None:
+def test_the_printed_plan_says_where_the_following_flow_ends(wording) -> None:
     flow = from_items("ab").followed_by(from_items([1]).for_each(str)).for_each(repr)
     assert plan_text(flow.describe()).splitlines() == wording("followed_by", "from_items")

@@ -12,7 +12,7 @@ def trainee(make_trainee):
     return make_trainee(A2C(A2C.Config(num_workers=3)))[0]
 
 
-def test_items_are_joined_in_worker_order_once_every_worker_has_delivered_one(trainee) -> None:
+def test_items_are_gathered_in_worker_order_once_every_worker_has_delivered_one(trainee) -> None:
     gather = GatherWorkers(trainee)
     assert gather((3, "c")) == []
     assert gather((1, "a")) == []

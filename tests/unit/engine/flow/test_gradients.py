@@ -64,7 +64,7 @@ def test_applying_gradients_from_a_worker_equals_one_local_sgd_step(make_trainee
     assert own == pytest.approx(expected, rel=rounding_error(12), abs=rounding_error(12))
 
 
-def test_gradients_are_computed_at_the_weights_that_were_last_received(make_trainee, wording):
+def test_gradients_are_computed_with_the_weights_that_were_last_received(make_trainee, wording):
     trainee, workers = learning(make_trainee)
     compute = ComputeGradients(trainee.learner_factory)
     batch = fragment_with_advantages(workers)
@@ -78,7 +78,7 @@ def test_gradients_are_computed_at_the_weights_that_were_last_received(make_trai
     assert np.abs(compute(batch)["sums"] - first).max() > 1e-3
 
 
-def test_shares_and_lag_are_counted_per_gradient(make_trainee):
+def test_the_workers_shares_of_gradients_and_the_lag_of_each_gradient_are_counted(make_trainee):
     trainee, workers = learning(make_trainee)
     workers.indices = (1, 2, 3)
     compute, applied = ComputeGradients(trainee.learner_factory), ApplyGradients(trainee)
@@ -150,7 +150,7 @@ def test_operators_on_a_worker_are_told_its_index_and_each_new_policy_version(ma
     assert OperatorChain([Told(notes), dict]).for_worker(3).operators[0].worker == 3
 
 
-def test_standardizing_across_processes_equals_standardizing_all_their_data():
+def test_standardizing_across_processes_equals_standardizing_their_data_in_one_process():
     generator = np.random.default_rng(0)
     x = generator.normal(3.0, 2.0, (5, 4)).astype(np.float32)
     valid = generator.random((5, 4)) < 0.7

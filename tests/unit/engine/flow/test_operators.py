@@ -69,7 +69,7 @@ def test_standardize_uses_only_valid_steps():
     assert done[3].tolist() == [0.0, 0.0]
 
 
-def test_an_exact_batch_has_the_requested_size_and_the_rest_waits_for_the_next():
+def test_an_exact_batch_has_the_requested_size_and_excess_steps_wait_for_the_next_batch():
     def column(first, number):
         return SampleBatch(number=np.arange(first, first + number)[None], valid=np.ones((1, number), bool))
 
@@ -132,7 +132,7 @@ def sent_by(workers):
     return [(only, orders.weights["default"]) for only, orders in workers.sent]
 
 
-def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough(trainee):
+def test_a_worker_that_delivers_gets_new_weights_once_its_own_are_old_enough(trainee):
     workers = SentWeights()
     clock = Clock({"lr": 0.1}, workers.counts, trainee.start_learner)
     trainee = replace(trainee, workers=PolicyWorkers(workers, "default"), clock=clock)
@@ -201,7 +201,7 @@ def test_policy_lag_is_measured_in_batches(trainee):
     assert trainee.lag.take() == {"policy_lag_mean": None, "policy_lag_max": None}
 
 
-def test_rows_without_a_step_do_not_count_in_the_policy_lag(trainee):
+def test_rows_without_a_step_are_ignored_in_the_policy_lag(trainee):
     train = TrainOnBatch(trainee)
     trainee.learner.weights_version = 5
     item = constant_fragment()

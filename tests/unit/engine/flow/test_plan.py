@@ -65,15 +65,15 @@ def two_branches() -> Flow[Any]:
     return concurrently(store, update, weights=(1, 4), output=update).zip_with_worker()
 
 
-def test_a_chain_reads_like_the_algorithm(wording) -> None:
+def test_the_printed_plan_of_a_chain_lists_its_steps_in_order_with_their_settings(wording) -> None:
     assert plan_text(chain().describe()) == wording("parallel_rollouts", "ComputeAdvantages", "gae_lambda")
 
 
-def test_branches_are_a_tree_and_a_duplicated_stream_is_printed_once(wording) -> None:
+def test_branches_are_printed_as_a_tree_and_a_duplicated_stream_is_printed_once(wording) -> None:
     assert plan_text(two_branches().describe()) == wording("parallel_rollouts", "ComputeAdvantages", "SelectPolicy")
 
 
-def test_copies_of_copies_and_settings_of_filters_are_printed(wording) -> None:
+def test_plans_with_copies_of_copies_and_with_settings_of_filters_are_printed(wording) -> None:
     left, right = chain().duplicate(2)
     first, second = left.for_each(StoreToReplay()).duplicate(2)
     joined = concurrently(concurrently(first, second.filter(SelectPolicy("dqn"))), right)

@@ -51,11 +51,11 @@ def two_branches() -> Flow[Any]:
     return concurrently(stored.for_each(store), update, weights=(1, 4), output=update).zip_with_worker()
 
 
-def test_mermaid_has_a_shape_for_each_kind_of_step(wording) -> None:
+def test_a_mermaid_drawing_has_a_shape_for_each_kind_of_step(wording) -> None:
     assert plan_mermaid(two_branches().describe()) == wording("workers_n2", "ComputeAdvantages", "parallel_rollouts")
 
 
-def test_mermaid_texts_are_quoted_and_escaped() -> None:
+def test_texts_in_mermaid_drawings_are_quoted_and_escaped() -> None:
     flow = from_items([1]).for_each(Keep('"#1" <b> `x`\n&')).for_each(lambda item: item)
     assert plan_mermaid(flow.describe()).splitlines()[2:] == [
         '    n1["Keep(text=#34;#35;1#34; #60;b#62; #96;x#96;<br/>#38;)"]',
@@ -89,7 +89,7 @@ def test_the_file_extension_selects_the_format(tmp_path: Path) -> None:
     assert (tmp_path / "b.md").read_text() == (tmp_path / "a.mmd").read_text()
 
 
-def test_an_experiment_of_a_file_is_drawn_with_its_own_settings(tmp_path: Path) -> None:
+def test_each_experiment_in_a_file_is_drawn_with_its_own_settings(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(
         "first: {algorithm: ppo, env: CartPole-v1, config: {num_workers: 3}, stop: {iteration: 1}}\n"
         "second: {algorithm: ppo, env: CartPole-v1, stop: {iteration: 1}}\n"

@@ -24,7 +24,7 @@ def test_a_second_stream_of_the_same_policys_fragments_is_refused_with_advice(co
     assert right.describe()[-1].settings == {"index": 1}
 
 
-def test_copies_of_the_stream_deliver_the_same_fragments(collecting):
+def test_copies_of_a_policys_stream_deliver_the_same_fragments(collecting):
     trainee, workers = collecting
     left, right = trainee.workers.rollouts().duplicate(2)
     trainee.workers.send(trainee.weights())

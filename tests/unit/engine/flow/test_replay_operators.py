@@ -44,7 +44,7 @@ def replay_of(workers, **settings):
     return LocalReplay(ReplayBuffer(config, num_workers=len(workers), n_step=1, gamma=0.9, seed=0), workers)
 
 
-def test_fragments_of_each_worker_form_one_stream_and_pass_on_unchanged():
+def test_each_workers_fragments_are_stored_as_one_stream_and_passed_on_unchanged():
     replay = replay_of((4, 7))
     first = {4: 0, 7: 100}
     pairs = [(worker, numbered_fragment(first[worker] + 3 * i)) for i in range(2) for worker in (4, 7)]
@@ -72,7 +72,7 @@ def test_the_operator_that_fills_a_replay_buffer_saves_it_and_its_random_state()
     assert store.pending() is None
 
 
-def test_the_number_of_minibatches_follows_the_steps_stored_after_learning_starts(trainee, wording):
+def test_minibatches_are_drawn_in_proportion_to_the_steps_stored_after_learning_starts(trainee, wording):
     replay = replay_of((0,))
     store = StoreToReplay(replay)
     minibatches = replay_minibatches(replay, trainee, minibatch_size=5, training_intensity=0.5, learning_starts=4)
@@ -105,7 +105,7 @@ def test_the_buffer_keeps_raw_observations_and_minibatches_use_current_statistic
     np.testing.assert_allclose(batch["next_obs"], batch["obs"] + 0.5, atol=rounding_error(4))
 
 
-def test_updated_priorities_decide_what_is_sampled_next(trainee):
+def test_updated_priorities_determine_what_is_sampled_next(trainee):
     replay = replay_of((0,), sampling="prioritized", priority_alpha=1.0, priority_epsilon=1e-9)
     StoreToReplay(replay)((0, numbered_fragment(0)))
     item = TrainedMinibatch(np.array([0, 1, 2]), np.array([0.0, 2.0, 0.0], np.float32))
@@ -115,7 +115,7 @@ def test_updated_priorities_decide_what_is_sampled_next(trainee):
     assert set(replay.sample(50, 0, EVERY_STEP)["obs"][..., 0].ravel()) == {1.0}
 
 
-def test_training_on_a_minibatch_is_one_sgd_step_and_gives_one_priority_per_row(trainee):
+def test_training_on_a_minibatch_takes_one_sgd_step_and_returns_one_priority_per_row(trainee):
     config = ReplayConfig(capacity=100)
     replay = trainee.make_replay(config, n_step=1, gamma=0.9)
     train = TrainOnMinibatch(trainee)
@@ -159,7 +159,7 @@ def learned_with(make_trainee, most_together, **settings):
     return numbers, trainee
 
 
-def test_minibatches_due_together_form_one_item_and_update_the_target_as_if_they_came_singly(make_trainee):
+def test_minibatches_due_together_form_one_item_and_update_the_target_as_separate_ones_do(make_trainee):
     numbers, together = learned_with(make_trainee, 16)
     assert numbers == [8, 8]  # after 8 and 16 env steps
     numbers, one_by_one = learned_with(make_trainee, 1)
@@ -170,6 +170,6 @@ def test_minibatches_due_together_form_one_item_and_update_the_target_as_if_they
     assert together.learner.take_statistics() == one_by_one.learner.take_statistics()
 
 
-def test_prioritized_minibatches_come_singly_because_each_needs_the_previous_priorities(make_trainee):
+def test_prioritized_minibatches_are_separate_items_as_each_needs_the_previous_priorities(make_trainee):
     numbers, _ = learned_with(make_trainee, 16, replay={"sampling": "prioritized"})
     assert numbers == [1] * 16

@@ -41,7 +41,7 @@ def fragments(number):
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_a_shard_draws_the_same_samples_as_a_replay_buffer_with_its_seed_and_fragments(sampling):
+def test_a_shard_draws_the_same_samples_as_a_replay_buffer_with_equal_seed_and_fragments(sampling):
     settings = {"n_step": 3, "gamma": 0.9, "seed": 5}
     config = ReplayConfig(capacity=60, sampling=sampling)
     shard = ReplayShard(partial(ReplayBuffer, config, num_workers=2, **settings))
@@ -70,12 +70,12 @@ def test_a_shard_draws_the_same_samples_as_a_replay_buffer_with_its_seed_and_fra
     np.testing.assert_array_equal(another.sample(1, 9, 0, None)["indices"][0], replay.sample(9, 0)["indices"])
 
 
-def test_a_small_fragment_is_sent_itself_instead_of_a_reference():
+def test_a_small_fragment_is_sent_directly_instead_of_as_a_reference():
     (fragment,) = fragments(1)
     assert LeaveOnWorker()(fragment) is fragment
 
 
-def test_workers_and_capacity_are_shared_out_to_the_shards():
+def test_workers_and_capacity_are_divided_among_the_shards():
     settings = {
         "n_step": 1,
         "gamma": 0.9,
@@ -115,7 +115,7 @@ def test_training_intensity_limits_the_minibatches_per_env_step():
         assert result["minibatches_per_env_step"] < 0.06
 
 
-def test_a_restored_single_process_run_with_fresh_weights_continues_bit_for_bit(tmp_path):
+def test_a_restored_single_process_run_with_always_fresh_weights_continues_bit_for_bit(tmp_path):
     with Training("CartPole-v1", Apex(**SMALL, asynchrony={"weights_age": 1}), seed=4) as training:
         for _ in range(2):
             training.step()

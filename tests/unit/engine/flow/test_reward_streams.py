@@ -93,7 +93,7 @@ def test_a_non_episodic_stream_skips_empty_rows_to_the_next_agent_in_the_slot() 
     assert found[[1, 3, 6]].tolist() == [1 + 0.5 * middle - 10, middle - 20, last - 40]
 
 
-def test_columns_of_a_stream_are_prefixed_with_its_name() -> None:
+def test_the_column_names_of_a_stream_are_prefixed_with_its_name() -> None:
     batch = with_advantages(two_episodes("cost", "tears"), RewardStream("cost", "tears", GAMMA, 0.5))
     advantages, targets = batch["cost_advantages"], batch["cost_value_targets"]
     valid = batch["valid"]
@@ -101,7 +101,7 @@ def test_columns_of_a_stream_are_prefixed_with_its_name() -> None:
     assert "advantages" not in batch
 
 
-def test_advantages_are_a_weighted_sum() -> None:
+def test_the_advantages_of_weighted_streams_are_summed_with_their_weights() -> None:
     batch = SampleBatch(advantages=np.ones((2, 1), np.float32), intrinsic_advantages=np.full((2, 1), 3, np.float32))
     weights = {"": 2.0, "cost": None, "intrinsic": 0.5}
     streams = [RewardStream(name, "", GAMMA, 1.0, weight=weight) for name, weight in weights.items()]
@@ -132,7 +132,7 @@ def test_a_fragment_gets_advantages_for_each_stream_and_their_weighted_sum() -> 
 
 
 @pytest.mark.parametrize("use_baseline", [True, False])
-def test_cost_targets_of_whole_episodes_are_the_discounted_costs(use_baseline: bool) -> None:
+def test_cost_targets_of_whole_episodes_are_the_discounted_sums_of_costs(use_baseline: bool) -> None:
     costs = two_episodes("cost", "tears", terminated=False)  # the first episode is cut off, the second goes on
     batch = SampleBatch(
         costs, rewards=np.zeros((5, 1), np.float32), values=np.zeros((6, 1), np.float32), obs=np.zeros((6, 1, 1))
@@ -277,7 +277,7 @@ def test_the_next_observation_of_a_step_is_the_next_one_its_agent_sees(make_trai
     np.testing.assert_array_equal(found["curiosity_next_obs"][6, 1], found["curiosity_obs"][7, 1])
 
 
-def test_observations_are_normalised_by_running_moments_and_clipped(make_trainee: MakeTrainee) -> None:
+def test_observations_are_normalized_by_running_moments_and_clipped(make_trainee: MakeTrainee) -> None:
     batch = random_fragment(0, time=400)
     batch["obs"][7, 0, 2] = 1e4
     seen = intrinsic(make_trainee)((0, batch))["curiosity_next_obs"]
@@ -287,7 +287,7 @@ def test_observations_are_normalised_by_running_moments_and_clipped(make_trainee
     np.testing.assert_allclose(reached[:, [0, 1, 3]].std(0), 1.0, atol=rounding_error(reached.size))
 
 
-def test_running_returns_are_kept_per_worker(make_trainee: MakeTrainee) -> None:
+def test_running_returns_are_kept_separately_for_each_worker(make_trainee: MakeTrainee) -> None:
     one, other = intrinsic(make_trainee), intrinsic(make_trainee)
     for worker in (1, 2):
         one((worker, random_fragment(worker)))
@@ -296,7 +296,7 @@ def test_running_returns_are_kept_per_worker(make_trainee: MakeTrainee) -> None:
     assert not np.array_equal(one._running[1], one._running[2])
 
 
-def test_a_resume_restores_the_moments(make_trainee: MakeTrainee) -> None:
+def test_a_resume_restores_the_moments_of_rewards_and_observations(make_trainee: MakeTrainee) -> None:
     operator = intrinsic(make_trainee)
     operator((None, random_fragment(0)))
     resumed = intrinsic(make_trainee)

@@ -61,7 +61,7 @@ def rounds(source: SyncRollouts, items: int) -> list[float]:
     return found
 
 
-def test_a_round_leaves_out_slow_workers_and_drops_their_late_fragments() -> None:
+def test_a_round_leaves_out_slow_workers_and_their_late_fragments_are_dropped() -> None:
     workers = InOrder([[(3, 0)], [(1, 0)], [(2, 0)], [(2, 1)], [(1, 1), (3, 1)]], fragments_per_round=2)
     source = SyncRollouts(workers, DEFAULT_POLICY, ())
     assert rounds(source, 2) == [10, 30]
@@ -73,7 +73,7 @@ def test_a_round_leaves_out_slow_workers_and_drops_their_late_fragments() -> Non
     assert workers.counts.env_steps == 5
 
 
-def test_by_default_a_round_waits_for_all_workers_also_after_a_restore() -> None:
+def test_by_default_a_round_waits_for_all_workers_even_after_a_restore() -> None:
     workers = InOrder([[(3, 0), (1, 0)], [(2, 0)], [(1, 1), (2, 1), (3, 1)]], fragments_per_round=3)
     source = SyncRollouts(workers, DEFAULT_POLICY, ())
     assert rounds(source, 3) == [10, 20, 30]
@@ -85,11 +85,13 @@ def test_by_default_a_round_waits_for_all_workers_also_after_a_restore() -> None
 @pytest.mark.parametrize(
     ("num_workers", "share", "needed"), [(5, 0.6, 3), (5, 0.61, 4), (3, 0.01, 1), (4, 1.0, 4), (0, 0.5, 1)]
 )
-def test_the_share_is_rounded_up_to_whole_workers(num_workers: int, share: float, needed: int) -> None:
+def test_the_minimum_share_of_fragments_is_rounded_up_to_whole_workers(
+    num_workers: int, share: float, needed: int
+) -> None:
     assert WorkerSet(None, num_workers, min_share_of_fragments=share).fragments_per_round == needed
 
 
-def test_workers_whose_fragments_were_left_out_do_not_count_as_having_lost_nothing() -> None:
+def test_fragments_that_a_round_left_out_count_as_lost() -> None:
     workers = WorkerSet(None, 2, min_share_of_fragments=0.5)
     assert workers.lost_nothing
     workers.counts.fragments_left_out = 1

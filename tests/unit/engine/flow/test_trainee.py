@@ -10,7 +10,7 @@ class Learner:
     sgd_steps = 0
 
 
-def test_scheduled_settings_follow_the_env_steps_and_may_be_replaced():
+def test_scheduled_settings_follow_the_env_steps_and_schedules_may_be_replaced():
     counts = RolloutCounts()
     clock = Clock({"lr": ((0, 1.0), (100, 0.0)), "clip": 0.2}, counts, Learner)
     assert clock.scheduled() == {"lr": 1.0, "clip": 0.2}
@@ -23,7 +23,7 @@ def test_scheduled_settings_follow_the_env_steps_and_may_be_replaced():
     assert clock.scheduled() == {"lr": 0.5, "clip": 0.5}
 
 
-def test_a_constant_setting_that_an_operator_replaces_in_place_has_its_new_value_at_once():
+def test_an_operators_in_place_change_to_a_constant_setting_takes_effect_at_once():
     clock = Clock({"lr": 0.5, "clip": 0.2}, RolloutCounts(), Learner)
     assert clock.scheduled() == {"lr": 0.5, "clip": 0.2}
     clock.schedules["lr"] = 0.25

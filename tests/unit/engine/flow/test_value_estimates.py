@@ -15,7 +15,7 @@ def batch(values, targets, valid=None):
     )
 
 
-def test_all_batches_of_an_iteration_are_measured_together():
+def test_value_metrics_cover_all_batches_of_an_iteration_together():
     operator = MeasureValues()
     for values, targets in (([0.0, 1.0], [0.0, 2.0]), ([2.0, 4.0], [4.0, 8.0])):
         item = batch(values, targets)
@@ -26,13 +26,13 @@ def test_all_batches_of_an_iteration_are_measured_together():
     assert operator.metrics() == {}
 
 
-def test_invalid_steps_are_not_measured():
+def test_invalid_steps_do_not_affect_value_metrics():
     operator = MeasureValues()
     operator(batch([1.0, np.nan, 3.0], [1.0, np.nan, 3.0], [True, False, True]))
     assert operator.metrics() == {"learner/value_mean": 2.0, "learner/explained_variance": 1.0}
 
 
-def test_all_reported_metrics_are_declared():
+def test_all_reported_value_metrics_are_declared():
     operator = MeasureValues()
     operator(batch([1.0, 2.0], [5.0, 5.0]))
     measured = operator.metrics()

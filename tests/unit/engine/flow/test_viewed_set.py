@@ -52,7 +52,7 @@ def fragments_and_set(
     return batches, ViewedSet(DataSet(folder), policy.leaves, policy.behavior().action_space)
 
 
-def test_views_share_the_open_files_of_the_data_set(tmp_path: Path) -> None:
+def test_views_of_a_data_set_share_its_open_files(tmp_path: Path) -> None:
     policy = policy_of(ShortEpisodes, views={"prev_rewards": 1})
     fragments_and_set(tmp_path / "set", policy, ShortEpisodes)
     data = DataSet(tmp_path / "set")
@@ -100,7 +100,7 @@ def test_views_of_a_data_set_equal_those_of_a_replay_buffer_filled_by_the_same_r
         assert_equal(found[name], kept[name])
 
 
-def test_views_in_sequences_are_padded_at_episode_starts_and_never_cross_episodes(
+def test_views_in_sequences_are_padded_at_episode_starts_and_never_cross_episode_ends(
     tmp_path: Path,
 ) -> None:
     _, data = fragments_and_set(tmp_path / "set", policy_of(), ShortEpisodes)

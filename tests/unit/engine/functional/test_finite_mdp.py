@@ -21,7 +21,7 @@ def test_optimal_values_solve_bellmans_equation() -> None:
     assert chain().at_start(q.max(-1)) == pytest.approx(10.0)
 
 
-def test_values_of_a_policy_solve_its_linear_equations() -> None:
+def test_the_values_of_a_policy_solve_its_linear_bellman_equations() -> None:
     mdp, policy = chain(), np.array([[0.5, 0.5], [0.25, 0.75]])
     q = mdp.q_of(policy, 0.9)
     follow = np.einsum("sa,sat->st", policy, mdp.transitions)
@@ -29,7 +29,7 @@ def test_values_of_a_policy_solve_its_linear_equations() -> None:
     np.testing.assert_allclose((policy * q).sum(-1), values, atol=1e-8)
 
 
-def test_without_discount_values_are_returns_within_the_time_limit() -> None:
+def test_undiscounted_values_are_the_best_returns_within_the_time_limit() -> None:
     q = chain(time_limit=3).optimal_q(1.0)
     np.testing.assert_allclose(q, [[1 + 10, 1 + 10], [2 + 10, 10]])
 
@@ -39,5 +39,5 @@ def test_undiscounted_values_without_a_time_limit_are_refused(wording) -> None:
         chain().optimal_q(1.0)
 
 
-def test_greedy_takes_the_first_of_the_best() -> None:
+def test_greedy_takes_the_first_of_equally_good_actions() -> None:
     np.testing.assert_array_equal(greedy(np.array([[1.0, 1.0], [0.0, 2.0]])), [[1.0, 0.0], [0.0, 1.0]])

@@ -11,7 +11,7 @@ samples = arrays(np.float64, st.tuples(st.integers(1, 20), st.just(3)), elements
 
 
 @given(samples, samples)
-def test_merged_moments_equal_the_moments_of_both_streams_together(first, second):
+def test_the_merged_moments_of_two_streams_equal_the_moments_of_the_concatenated_stream(first, second):
     merged = Moments.of(first, 1).merged(Moments.of(second, 1))
     both = np.concatenate([first, second])
     assert merged.count == len(both)
@@ -33,29 +33,29 @@ def test_moments_survive_a_round_trip_through_their_state():
     np.testing.assert_array_equal(again.squares, some.squares)
 
 
-def test_masked_mean_ignores_invalid_cells():
+def test_the_masked_mean_ignores_invalid_cells():
     assert masked_mean(np.array([1.0, 3.0, 1e9]), np.array([1.0, 1.0, 0.0])) == 2.0
 
 
-def test_masked_mean_of_no_valid_cell_is_zero():
+def test_the_masked_mean_over_no_valid_cells_is_zero():
     assert masked_mean(np.array([5.0]), np.array([0.0])) == 0.0
 
 
 @pytest.mark.parametrize("function", [masked_mean, standardized])
-def test_numbers_of_another_shape_than_the_mask_are_refused_rather_than_broadcast(function):
+def test_numbers_whose_shape_differs_from_the_masks_are_refused_rather_than_broadcast(function):
     told = r"masked_mean: x is \[4, 4\] but the mask is \[4, 1\]; keep every term \[S, L\], also when L is 1"
     with pytest.raises(ValueError, match=told):
         function(np.ones((4, 4)), np.ones((4, 1)))
 
 
 @given(arrays(np.float32, 20, elements=st.floats(-100, 100, width=32)), st.floats(-1e6, 1e6))
-def test_standardized_cells_do_not_depend_on_garbage_in_invalid_ones(x, garbage):
+def test_standardized_valid_cells_do_not_depend_on_garbage_in_invalid_cells(x, garbage):
     valid = np.arange(20) % 3 != 0
     dirty = np.where(valid, x, np.float32(garbage)).astype(np.float32)
     np.testing.assert_array_equal(standardized(dirty, valid), standardized(np.where(valid, x, 0), valid))
 
 
-def test_standardized_numbers_have_mean_zero_and_deviation_one_over_valid_cells():
+def test_standardized_numbers_have_mean_zero_and_standard_deviation_one_over_valid_cells():
     x = np.random.default_rng(0).normal(5, 3, 1000).astype(np.float32)
     valid = np.arange(1000) < 600
     result = standardized(x, valid)

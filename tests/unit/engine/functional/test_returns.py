@@ -32,7 +32,7 @@ def gae_by_hand(rewards, values, terminateds, truncateds, gamma, gae_lambda):
     gamma=st.floats(0, 1),
     gae_lambda=st.floats(0, 1),
 )
-def test_gae_equals_the_loop_over_steps(rewards, values, terminateds, truncateds, gamma, gae_lambda):
+def test_gae_equals_a_plain_loop_over_steps(rewards, values, terminateds, truncateds, gamma, gae_lambda):
     advantages, targets = gae(rewards, values, terminateds, truncateds, gamma, gae_lambda)
     expected = gae_by_hand(rewards, values, terminateds, truncateds, gamma, gae_lambda)
     np.testing.assert_allclose(advantages, expected, atol=1e-9)
@@ -46,11 +46,11 @@ def one_step(terminated, truncated):
     return advantages[0, 0]
 
 
-def test_gae_bootstraps_the_final_observation_when_truncated():
+def test_gae_bootstraps_from_the_final_observation_after_a_truncation():
     assert one_step(terminated=False, truncated=True) == pytest.approx(1 + 0.9 * 10 - 2)
 
 
-def test_gae_does_not_bootstrap_when_terminated():
+def test_gae_does_not_bootstrap_after_a_termination():
     assert one_step(terminated=True, truncated=False) == pytest.approx(1 - 2)
 
 
@@ -67,7 +67,7 @@ def test_advantages_do_not_cross_an_episodes_end():
     assert advantages[:2].tolist() == [[0.0], [0.0]]
 
 
-def test_lambda_one_gives_monte_carlo_returns():
+def test_gae_targets_with_lambda_1_are_monte_carlo_returns():
     rewards, nothing = np.ones((5, 1)), np.zeros((5, 1), bool)
     terminated = nothing.copy()
     terminated[-1] = True
@@ -79,7 +79,7 @@ def test_lambda_one_gives_monte_carlo_returns():
     deltas=arrays(np.float64, (T, B), elements=numbers),
     decays=arrays(np.float64, (T, B), elements=st.floats(0, 1)),
 )
-def test_reverse_scan_solves_its_recurrence(deltas, decays):
+def test_the_reverse_scan_solves_its_recurrence(deltas, decays):
     solved = np.zeros((T + 1, B))
     for t in reversed(range(T)):
         solved[t] = deltas[t] + decays[t] * solved[t + 1]

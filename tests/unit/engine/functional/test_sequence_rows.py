@@ -6,7 +6,7 @@ import torch
 from rlrun.engine.functional.sequence_rows import row_priorities
 
 
-def test_a_sequences_priority_is_mostly_its_largest_error():
+def test_a_sequences_priority_is_a_weighted_mean_of_its_largest_and_its_mean_error():
     found = row_priorities(torch.tensor([[1.0, 3.0, 2.0]]), torch.ones(1, 3))
     assert found.tolist() == [pytest.approx(0.9 * 3.0 + 0.1 * 2.0)]
 

@@ -43,7 +43,7 @@ def as_next_step(columns: dict[str, NDArray[np.float64]]) -> SampleBatch:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_advantages_equal_those_of_the_same_episodes_in_numpy(seed: int) -> None:
+def test_advantages_in_torch_equal_those_of_the_same_episodes_in_numpy(seed: int) -> None:
     columns = fragment(seed)
     tensors = {name: torch.from_numpy(column) for name, column in columns.items()}
     advantages, targets = tensor_gae(**tensors, gamma=GAMMA, gae_lambda=LAMBDA)

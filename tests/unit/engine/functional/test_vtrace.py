@@ -61,7 +61,7 @@ flags = arrays(np.bool_, (S, L))
     clip_c=st.floats(0.5, 2),
     lambda_=st.floats(0, 1),
 )
-def test_vtrace_equals_the_loop_over_steps_off_policy(
+def test_off_policy_vtrace_equals_a_plain_loop_over_steps(
     rewards, values, ends, cuts, log_ratios, gamma, clip_rho, clip_c, lambda_
 ):
     rewards, values, terminateds, _, log_ratios, valid = rows_with_empty_cells(rewards, values, ends, cuts, log_ratios)
@@ -73,7 +73,7 @@ def test_vtrace_equals_the_loop_over_steps_off_policy(
 
 
 @given(rewards=grids, values=grids, ends=flags, cuts=flags, gamma=st.floats(0, 1))
-def test_on_policy_the_targets_are_n_step_returns(rewards, values, ends, cuts, gamma):
+def test_on_policy_targets_are_n_step_returns(rewards, values, ends, cuts, gamma):
     rewards, values, terminateds, _, log_ratios, valid = rows_with_empty_cells(
         rewards, values, ends, cuts, np.zeros((S, L))
     )
@@ -112,7 +112,7 @@ def test_without_terminations_returns_bootstrap_from_the_final_observation(rewar
     np.testing.assert_array_equal(advantages.numpy(), expected[1])
 
 
-def test_garbage_in_invalid_cells_has_no_effect_except_for_final_values():
+def test_numbers_in_invalid_cells_have_no_effect_except_for_the_values_of_final_observations():
     rng = np.random.default_rng(0)
     rewards, values, log_ratios = (rng.normal(size=(S, L)) for _ in range(3))
     cuts = np.zeros((S, L), bool)

@@ -37,7 +37,7 @@ def results(*calls: partial[Any], out: NDArray[np.float32]) -> bytes:
     return out.tobytes()
 
 
-def test_elu_equals_max_plus_expm1_of_min_bit_for_bit() -> None:
+def test_elu_equals_the_formula_with_max_and_expm1_of_min_bit_for_bit() -> None:
     out, first, second = np.full((3, *X.shape), 7, np.float32)
     zero = np.zeros((), np.float32)
     apart = [
@@ -49,7 +49,7 @@ def test_elu_equals_max_plus_expm1_of_min_bit_for_bit() -> None:
     assert results(partial(write_elu, X, first, out=out), out=out) == results(*apart, out=second)
 
 
-def test_the_elu_gradient_equals_exp_of_min_times_the_gradient_bit_for_bit() -> None:
+def test_the_elu_gradient_equals_the_formula_with_exp_of_min_bit_for_bit() -> None:
     out, second = np.full((2, *X.shape), 7, np.float32)
     apart = [
         partial(np.minimum, X, np.zeros((), np.float32), out=second),

@@ -30,12 +30,12 @@ HOST, ELSEWHERE = torch.arange(3.0), torch.empty(3, device="meta")
     ],
     ids=["item", "boolean index", "nonzero", "to the device", "into a tensor", "a scalar to the device"],
 )
-def test_waiting_for_the_gpu_and_copies_from_the_host_are_refused(operation: Callable[[], object]) -> None:
+def test_operations_that_wait_for_the_gpu_or_copy_from_the_host_are_refused(operation: Callable[[], object]) -> None:
     with pytest.raises(NoKernel), OnTheGpu():  # type: ignore[no-untyped-call]
         operation()
 
 
-def test_operations_on_the_device_and_host_scalars_are_allowed() -> None:
+def test_operations_on_the_device_with_or_without_host_scalars_are_allowed() -> None:
     with OnTheGpu():  # type: ignore[no-untyped-call]
         found = (ELSEWHERE * torch.tensor(0.5) + 1).sum()
         ELSEWHERE.index_select(0, torch.empty(2, dtype=torch.int64, device="meta"))
@@ -54,7 +54,7 @@ def captured(error: Exception | None = None) -> Any:
     return Graph()
 
 
-def test_a_function_is_captured_once() -> None:
+def test_a_function_is_captured_only_once() -> None:
     graphs = Graphs(pytest.fail)
     first = graphs.made("update", captured, "updates")
     assert first is not None

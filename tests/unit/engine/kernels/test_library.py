@@ -78,7 +78,9 @@ def test_kernels_are_not_loaded_from_folders_or_files_that_others_can_write(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_failing_compiler_is_reported_as_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_failing_compiler_is_reported_as_the_reason_for_the_lack_of_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\necho no header here >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -101,7 +103,7 @@ def test_a_blas_with_no_or_several_known_product_functions_is_not_used(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_another_processor_or_blas_gives_another_cache_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_key_depends_on_the_processor_and_the_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {key()}
     for name in ("processor", "blas"):
         monkeypatch.setattr(kernel_library, name, lambda: "another")
@@ -110,7 +112,7 @@ def test_another_processor_or_blas_gives_another_cache_key(monkeypatch: pytest.M
     assert len(keys) == 3
 
 
-def test_clang_gets_no_flag_that_it_refuses() -> None:
+def test_clang_is_given_no_flag_that_it_rejects() -> None:
     apple, gnu = "Apple clang version 17.0.0", "gcc (GCC) 14.2.0"
     assert flags(gnu, "x86_64") == flags(gnu, "aarch64") == FLAGS
     only_gcc = {"-fvect-cost-model=dynamic", "-fno-tree-vrp", "-fno-version-loops-for-strides"}
@@ -127,7 +129,7 @@ def test_a_platform_without_the_noexec_flag_is_considered_safe(tmp_path: Path, m
 
 
 @pytest.mark.usefixtures("fresh")
-def test_other_work_runs_while_the_compiler_does_and_is_skipped_once_kernels_are_cached(
+def test_parallel_work_runs_during_compilation_and_is_skipped_once_kernels_are_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, go_on = tmp_path / "started", tmp_path / "go on"
@@ -154,7 +156,7 @@ def test_other_work_runs_while_the_compiler_does_and_is_skipped_once_kernels_are
 
 
 @pytest.mark.usefixtures("fresh")
-def test_failing_parallel_work_stops_the_compiler_and_leaves_no_files(
+def test_an_error_in_parallel_work_stops_the_compiler_and_leaves_no_files_but_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))

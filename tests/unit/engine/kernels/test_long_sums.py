@@ -68,7 +68,7 @@ def test_numbers_are_summed_in_16_lanes_and_long_sums_in_halves(n: int) -> None:
 
 @pytest.mark.parametrize("columns", [3, 64, 150])
 @pytest.mark.parametrize("n", LENGTHS[:-1])
-def test_rows_are_summed_one_by_one_and_more_than_1024_in_halves(n: int, columns: int) -> None:
+def test_rows_are_summed_one_by_one_and_sums_of_more_than_1024_rows_in_halves(n: int, columns: int) -> None:
     x, y = numbers(n), numbers(n, columns, seed=1)
     np.testing.assert_array_equal(summed(y, 0), in_halves(y, one_by_one, 1_024))
     np.testing.assert_array_equal(multiplied(x[None], y)[0], in_halves(x[:, None] * y, one_by_one, 1_024))

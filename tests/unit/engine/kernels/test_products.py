@@ -47,7 +47,9 @@ def operands(draw: st.DrawFn) -> tuple[Floats, Floats]:
 @needs_fma
 @settings(max_examples=60, deadline=None)
 @given(operands())
-def test_each_number_adds_its_terms_in_order_by_fused_multiply_add(given: tuple[Floats, Floats]) -> None:
+def test_each_number_of_a_product_sums_its_terms_in_order_with_fused_multiply_adds(
+    given: tuple[Floats, Floats],
+) -> None:
     a, b = given
     found = product(library(), a, b)
     np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
@@ -58,7 +60,7 @@ def test_each_number_adds_its_terms_in_order_by_fused_multiply_add(given: tuple[
         assert found[i, j] == total
 
 
-def test_a_product_above_the_limit_goes_to_the_blas_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_product_above_the_size_limit_is_computed_by_numpys_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     a, b = (random.normal(size=(32, 300)).astype(np.float32), random.normal(size=(300, 32)).astype(np.float32))
     own = product(library(), a, b)

@@ -79,7 +79,7 @@ def test_captured_arrays_are_read_from_their_memory_in_each_call():
     np.testing.assert_array_equal(times(np.ones((1, 3), np.float32)), [[5, 5, 5]])
 
 
-def test_the_examples_and_the_arguments_are_not_changed():
+def test_recording_and_calling_a_function_do_not_change_its_examples_or_arguments():
     example, argument = random_array(2, 2), random_array(2, 2, seed=1)
     before = example.copy(), argument.copy()
 
@@ -115,7 +115,7 @@ def test_nan_and_infinity_are_treated_as_in_numpy(function):
 
 
 @pytest.mark.parametrize("function", [np.exp, np.expm1, np.log, np.log1p, np.tanh])
-def test_functions_of_extreme_numbers_agree_with_numpy(function):
+def test_recorded_functions_agree_with_numpy_on_extreme_numbers(function):
     sizes = [0, 1e-45, 1e-38, 1e-3, 1, 80, 88.8, 103, 104, 1e9, 3e38, np.inf]
     x = np.float32([[np.nan, -np.nan, *sizes, *np.negative(sizes)]])
     with np.errstate(all="ignore"):

@@ -25,7 +25,7 @@ def scripted(name: str, seed: int = 0) -> ScriptedPlayer:
     return ScriptedPlayer(name, np.dtype(np.int64), (), seed)
 
 
-def test_perfect_players_draw_with_each_other_and_never_lose_to_a_random_one() -> None:
+def test_perfect_players_draw_against_each_other_and_never_lose_to_a_random_player() -> None:
     matches = Matches(GAME, ONE_POLICY, {})
     perfect = scripted("minimax")
     assert matches.play(perfect, perfect, 4, seed=0) == {"first": Outcomes(0, 2, 0), "second": Outcomes(0, 2, 0)}
@@ -39,7 +39,7 @@ def first_free(observation: dict[str, np.ndarray]) -> int:
     return int(np.flatnonzero(observation["action_mask"])[0])
 
 
-def test_each_side_is_played_in_half_of_the_games_rounded_up() -> None:
+def test_a_player_plays_each_side_in_half_of_the_games_rounded_up() -> None:
     player = ScriptedPlayer(f"{__name__}:first_free", np.dtype(np.int64), (), 0)
     found = Matches(GAME, ONE_POLICY, {}).play(player, player, 5, seed=0)
     assert found == {"first": Outcomes(3, 0, 0), "second": Outcomes(0, 0, 3)}
@@ -73,7 +73,7 @@ def test_a_player_takes_the_sides_mapped_to_its_policy_or_to_a_seat_that_plays_i
     assert alternating.sides_of("a:B") == alternating.sides_of("main") == ("first", "second")
 
 
-def test_policies_with_fixed_roles_play_only_against_the_other_role() -> None:
+def test_a_policy_with_a_fixed_role_plays_only_against_policies_of_the_opposite_role() -> None:
     seats = {
         "first_opponent": SeatSettings(plays_against="first", selves_of=("second",)),
         "second_opponent": SeatSettings(plays_against="second", selves_of=("first",)),

@@ -25,11 +25,11 @@ def test_prioritized_opponents_are_more_likely_the_less_often_they_are_beaten() 
     np.testing.assert_allclose(prioritized_weights(rates, 1.0), [0.8 / 1.2, 0.4 / 1.2, 0.0])
 
 
-def test_opponents_that_are_always_beaten_are_equally_likely() -> None:
+def test_if_all_opponents_are_always_beaten_they_are_equally_likely() -> None:
     np.testing.assert_allclose(prioritized_weights(np.ones(4), 2.0), np.full(4, 0.25))
 
 
-def test_self_play_and_scripts_have_their_shares_and_the_pool_has_the_rest() -> None:
+def test_self_play_and_scripts_get_their_shares_and_the_pool_gets_the_rest() -> None:
     settings = SeatSettings(plays_against="main", self_play_share=0.3, scripted={SCRIPT: 0.2})
     found = probabilities(settings, {"main:0": 0.9, "main:1": 0.8, "main:2": 0.5})
     assert found == pytest.approx(
@@ -37,7 +37,7 @@ def test_self_play_and_scripts_have_their_shares_and_the_pool_has_the_rest() -> 
     )
 
 
-def test_an_opponent_without_games_is_treated_as_equally_strong() -> None:
+def test_an_opponent_that_has_played_no_games_is_treated_as_equally_strong() -> None:
     settings = SeatSettings(plays_against="main", self_play_share=0.0)
     assert probabilities(settings, {"main:0": 0.5}) == pytest.approx(
         {"main@9": 0.0, "main:0": 1 / 3, "main:1": 1 / 3, "main:2": 1 / 3}

@@ -26,7 +26,7 @@ def test_a_full_pool_drops_the_oldest_members_but_keeps_the_first() -> None:
     assert pool.newest("main").name == "main:4"
 
 
-def test_a_pool_of_one_keeps_the_newest() -> None:
+def test_a_pool_limited_to_one_member_keeps_the_newest() -> None:
     pool = Pool(1)
     pool.add("main", weights(0))
     pool.add("main", weights(1))

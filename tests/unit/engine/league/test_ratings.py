@@ -9,7 +9,7 @@ from rlrun.engine.league.ratings import Outcomes, Payoffs, elo_ratings, table
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.25, 0.5, 0.75, 0.9])
-def test_the_ratings_of_two_differ_by_the_log_odds(rate: float) -> None:
+def test_the_ratings_of_two_players_differ_by_the_log_odds_of_a_win(rate: float) -> None:
     games = 1e9  # enough to make the prior irrelevant
     ratings = elo_ratings(np.array([[0.0, rate * games], [(1 - rate) * games, 0.0]]))
     assert ratings[0] - ratings[1] == pytest.approx(400 * math.log10(rate / (1 - rate)), abs=1e-3)
@@ -23,12 +23,12 @@ def test_ratings_that_generated_the_results_are_recovered() -> None:
     np.testing.assert_allclose(found - found[0], true, atol=1e-2)
 
 
-def test_a_player_that_won_every_game_has_a_finite_higher_rating() -> None:
+def test_a_player_that_has_won_every_game_has_a_higher_but_finite_rating() -> None:
     found = elo_ratings(np.array([[0.0, 20.0], [0.0, 0.0]]))
     assert 300 < found[0] - found[1] < 3000
 
 
-def test_players_without_games_are_rated_in_the_middle() -> None:
+def test_players_that_have_played_no_games_are_rated_0() -> None:
     np.testing.assert_allclose(elo_ratings(np.zeros((3, 3))), np.zeros(3))
 
 
@@ -40,7 +40,7 @@ def test_the_anchor_is_rated_0_and_a_draw_counts_as_half_a_win() -> None:
     assert ratings["new"] == pytest.approx(400 * math.log10(3), abs=0.01)
 
 
-def test_results_are_mirrored_for_the_opponent_and_only_the_latest_count() -> None:
+def test_results_are_mirrored_for_the_opponent_and_replace_earlier_ones_of_the_pair() -> None:
     payoffs = Payoffs()
     payoffs.record("a", "b", Outcomes(1, 0, 0))
     payoffs.record("a", "b", Outcomes(3, 2, 1))
@@ -48,7 +48,7 @@ def test_results_are_mirrored_for_the_opponent_and_only_the_latest_count() -> No
     assert payoffs.between("a", "c") is None
 
 
-def test_a_restored_table_is_the_same() -> None:
+def test_restored_payoffs_give_the_same_table_of_ratings() -> None:
     payoffs, restored = Payoffs(), Payoffs()
     payoffs.record("a", "b", Outcomes(3, 2, 1))
     payoffs.record("c", "a", Outcomes(0, 2, 1))

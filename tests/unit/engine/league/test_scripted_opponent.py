@@ -58,7 +58,7 @@ def test_settings_are_passed_to_the_opponents_class() -> None:
     assert ScriptedOpponent("rlrun.toys:Minimax(depth=4)").decide(shown, noise, [0])[0] in (1, 4)
 
 
-def test_an_opponent_without_support_for_a_game_lists_the_supported_games(wording) -> None:
+def test_the_error_for_a_game_that_an_opponent_does_not_support_lists_the_supported_ones(wording) -> None:
     with wording.raised(UsageError):
         ScriptedOpponent("minimax").decide(np.zeros((1, 3)), np.zeros(1, np.float32), [0])
 

@@ -125,7 +125,7 @@ def test_an_opponent_that_left_the_lineup_is_forgotten_when_its_last_episode_end
     assert set(behavior.state()["players"]) == {"main:1"}
 
 
-def test_opponents_are_drawn_with_their_probabilities() -> None:
+def test_opponents_are_drawn_with_the_probabilities_of_the_lineup() -> None:
     likely = [0.5, 0.3, 0.15, 0.05]
     behavior = seat(*(self_that_takes(action, f"main:{action}") for action in range(4)), probabilities=likely)
     begins = np.ones(500, np.bool_)
@@ -162,7 +162,7 @@ def test_a_seat_restored_in_mid_game_continues_bit_for_bit_after_its_opponents_l
         np.testing.assert_array_equal(recorded_fragment(restored, again, fragment)["actions"], batch["actions"])
 
 
-def test_a_saved_seat_cannot_run_code_and_gets_another_opponent_instead() -> None:
+def test_a_saved_seat_that_names_other_code_does_not_run_it_and_gets_an_allowed_opponent() -> None:
     behavior = seat(self_that_takes(2, "main:0"))
     behavior.load_state({"holds": ["os:abort"], "players": {}})
     nothing = np.zeros(1, np.bool_)
@@ -193,7 +193,7 @@ def test_a_recreated_seat_continues_whether_its_lineup_or_its_state_is_loaded_fi
         np.testing.assert_array_equal(found, expected)
 
 
-def test_scripts_share_slots_with_past_selves_and_draw_from_the_noise() -> None:
+def test_scripts_and_past_selves_share_the_slots_and_scripts_draw_from_the_noise() -> None:
     behavior = seat(Member(f"{__name__}:AnyOf"), self_that_takes(3, "main:0"))
     noise = behavior.noise_source.noise(generator(5, "noise"), 1, 200)[0]
     batch = behavior.collector.allocate(1, 200)

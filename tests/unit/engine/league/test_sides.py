@@ -3,7 +3,7 @@
 from rlrun.engine.league.sides import alternate, alternate_with_exploiter
 
 
-def test_sides_are_swapped_from_episode_to_episode() -> None:
+def test_the_policies_swap_sides_from_episode_to_episode() -> None:
     for pair in (("x", "o"), ("red", "yellow"), ("player_0", "player_1")):
         assert [alternate(agent, 0) for agent in pair] == ["main", "opponent"]
         assert [alternate(agent, 1) for agent in pair] == ["opponent", "main"]

@@ -52,7 +52,7 @@ def told():
     return [[json.loads(line) for line in member.communicate(timeout=800)[0].splitlines()] for member in members]
 
 
-def test_two_processes_receive_the_same_bits_of_their_sum(told):
+def test_two_processes_receive_the_sum_of_their_tensors_bit_for_bit(told):
     first, second = (lines[0] for lines in told)
     assert first == second
     for size, total in zip((1, 7, 1000), first, strict=True):
@@ -60,12 +60,12 @@ def test_two_processes_receive_the_same_bits_of_their_sum(told):
         assert total == (addends[0] + addends[1]).tolist()
 
 
-def test_a_member_that_dies_fails_the_others_at_once(told):
+def test_the_death_of_a_member_raises_an_error_in_the_others_at_once(told):
     message = told[0][1]
     assert message.startswith("PeerLost: learner process 0 of 2 lost another one, or waited 3600 s for")
 
 
-def test_a_member_that_nobody_joins_gives_up_in_time():
+def test_a_member_that_nobody_joins_gives_up_after_the_timeout():
     member = AllReduce(0, 2, timeout_s=0.5)
     host, port = member.offer()
     with pytest.raises(PeerLost, match=rf"not all of the 2 .* connected to {host}:{port} within 0.5 s"):
@@ -74,7 +74,7 @@ def test_a_member_that_nobody_joins_gives_up_in_time():
         member(torch.ones(1))
 
 
-def test_a_member_that_finds_nobody_at_the_address_gives_up_in_time():
+def test_a_member_that_finds_nobody_at_the_address_gives_up_after_the_timeout():
     first = AllReduce(0, 2)
     address = first.offer()
     first.close()
@@ -82,7 +82,7 @@ def test_a_member_that_finds_nobody_at_the_address_gives_up_in_time():
         AllReduce(1, 2, timeout_s=0.5).join(address)
 
 
-def test_a_single_member_keeps_its_tensor_and_can_join_again_elsewhere():
+def test_a_group_of_one_keeps_its_tensor_unchanged_and_can_join_again_at_another_address():
     member = AllReduce(0, 1)
     meeting = AllReduce(0, 1)
     for address in (member.offer(), meeting.offer()):

@@ -36,7 +36,7 @@ def applied(kernel: str, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("function", ["exp", "log", "tanh", "log1p", "expm1"])
-def test_functions_are_accurate_to_three_units_in_the_last_place_and_right_for_extreme_inputs(function: str) -> None:
+def test_functions_are_accurate_to_3_units_in_the_last_place_and_right_for_extreme_inputs(function: str) -> None:
     drawn = np.random.default_rng(0).normal(0, 3, 100_000).astype(np.float32)
     numbers = np.abs(drawn) if function.startswith("log") else drawn
     exact = getattr(np, function)(numbers.astype(np.float64))
@@ -71,7 +71,7 @@ def gradients(weights: list[Tensor], x: Tensor, activation: Callable[[Tensor], T
     activation=st.sampled_from([torch.tanh, torch.relu, torch.nn.functional.elu, torch.nn.functional.silu]),
     seed=st.integers(0, 1000),
 )
-def test_gradients_have_at_most_four_times_the_error_of_torch(
+def test_gradients_have_at_most_four_times_the_error_of_torchs(
     sizes: list[int], rows: int, activation: Callable[[Tensor], Tensor], seed: int
 ) -> None:
     weights = layers(sizes, seed)
@@ -88,7 +88,7 @@ def test_gradients_have_at_most_four_times_the_error_of_torch(
 
 
 @pytest.mark.parametrize("optimizer", [Adam(), AdamW(), RMSProp(), RMSProp(centered=True), SGD(), SGD(momentum=0.9)])
-def test_optimizers_make_the_steps_that_torch_makes(optimizer: Optimizer) -> None:
+def test_optimizers_compiled_to_c_make_the_same_steps_as_in_torch(optimizer: Optimizer) -> None:
     draws = torch.Generator().manual_seed(0)
     states = [fresh_state(optimizer, 5000) for _ in range(2)]
     parameters = [torch.randn(5000, generator=torch.Generator().manual_seed(1)) for _ in range(2)]
@@ -108,7 +108,7 @@ def test_optimizers_make_the_steps_that_torch_makes(optimizer: Optimizer) -> Non
     torch.testing.assert_close(parameters[0], parameters[1], rtol=1e-5, atol=1e-6)
 
 
-def test_updates_read_action_masks_in_the_dtype_of_the_env() -> None:
+def test_updates_in_c_read_int8_action_masks() -> None:
     logits, mask = (
         torch.tensor([[0.5, 2.0, -1.0], [1.0, 0.0, 3.0]]),
         torch.tensor([[1, 0, 1], [0, 1, 1]]).to(torch.int8),
@@ -147,7 +147,7 @@ def learned_line(translate: Any, calls_of: list[int]) -> tuple[Tensor, NDArray[n
     return weights, totals
 
 
-def test_many_minibatches_in_one_call_equal_one_call_per_minibatch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_on_many_minibatches_in_one_call_equal_one_call_per_minibatch(monkeypatch: pytest.MonkeyPatch) -> None:
     together, sums = learned_line(in_c, [])
     apart, same_sums = learned_line(in_c, [1, 5, 2])
     monkeypatch.setattr(c_update, "LONGEST_CALL_S", 0.0)  # one minibatch in each call, as on a slow machine
@@ -160,7 +160,7 @@ def test_many_minibatches_in_one_call_equal_one_call_per_minibatch(monkeypatch: 
     np.testing.assert_allclose(sums, expected_sums, rtol=1e-5)
 
 
-def test_results_are_right_if_a_step_reads_an_earlier_result_in_another_order() -> None:
+def test_results_are_right_if_a_step_reads_an_earlier_result_in_a_different_order() -> None:
     def function(x: Tensor, y: Tensor) -> list[Tensor]:
         turned = (y > 0).t()  # written row by row, read column by column
         return [x.masked_fill(turned, torch.inf), torch.where(turned, x, 0.0), (y + 1).t() * x]
@@ -171,7 +171,7 @@ def test_results_are_right_if_a_step_reads_an_earlier_result_in_another_order() 
         assert torch.equal(found, expected)
 
 
-def test_results_are_right_if_a_step_reads_another_row_of_memory_changed_before() -> None:
+def test_results_are_right_if_a_step_reads_rows_that_an_earlier_step_changed_in_place() -> None:
     def function(x: Tensor) -> list[Tensor]:
         y = x.clone()
         y[:-1].mul_(2)

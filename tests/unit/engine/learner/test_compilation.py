@@ -6,7 +6,7 @@ from rlrun.engine.learner.executors import compilation
 from rlrun.engine.learner.executors.compilation import alone_with, traced
 
 
-def test_a_second_compilation_of_the_same_file_waits_and_then_finds_it(tmp_path):
+def test_a_second_compilation_of_the_same_program_waits_and_then_finds_the_finished_file(tmp_path):
     package, found, is_in = tmp_path / "compiled" / "update.pt2", [], threading.Event()
 
     def second():
@@ -25,7 +25,7 @@ def test_a_second_compilation_of_the_same_file_waits_and_then_finds_it(tmp_path)
     assert found == [True]
 
 
-def test_programs_with_different_constants_have_different_names(tmp_path, monkeypatch):
+def test_compiled_programs_that_differ_only_in_a_constant_have_different_names(tmp_path, monkeypatch):
     monkeypatch.setattr(compilation, "write_package", lambda graph, arguments, package: package.touch())
 
     def name(last):

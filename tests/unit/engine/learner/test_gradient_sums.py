@@ -56,7 +56,7 @@ def test_microbatches_give_the_same_update_as_the_whole_minibatch(length, microb
     assert whole.take_statistics() == pytest.approx(parts.take_statistics(), abs=rounding_error(24 * length))
 
 
-def test_gradients_of_two_halves_add_up_to_the_gradient_of_the_whole():
+def test_the_gradients_of_two_parts_of_a_batch_add_up_to_the_gradient_of_the_whole_batch():
     whole, first, second = (learner_for() for _ in range(3))
     batch = batch_with_advantages(40)
     halves = [batch.map(lambda leaf: leaf[:25]), batch.map(lambda leaf: leaf[25:])]
@@ -67,7 +67,7 @@ def test_gradients_of_two_halves_add_up_to_the_gradient_of_the_whole():
     assert total[-1] == batch["valid"].sum()
 
 
-def test_applying_another_learner_s_gradients_equals_learning_locally():
+def test_applying_another_learners_gradients_equals_learning_locally():
     alone, driver, worker = (learner_for() for _ in range(3))
     for seed in range(4):
         batch = batch_with_advantages(32, seed=seed)
@@ -80,7 +80,7 @@ def test_applying_another_learner_s_gradients_equals_learning_locally():
     assert driver.take_statistics() == pytest.approx(alone.take_statistics(), abs=rounding_error(32))
 
 
-def test_shares_of_every_minibatch_are_disjoint_and_complete():
+def test_the_shares_of_a_minibatch_are_disjoint_and_together_complete():
     batch = batch_with_advantages(40)
     batch["number"] = np.arange(40, dtype=np.float32).reshape(40, 1)
     batch["valid"][:] = True

@@ -82,7 +82,7 @@ def cache(tmp_path_factory):
 
 
 @pytest.mark.skipif(compiler() is None, reason="this machine has no C++ compiler")
-def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates(cache):
+def test_compiled_and_eager_parameters_agree_to_1e_5_after_20_updates(cache):
     eager, compiled = learner_for(), learner_for(update_executor="compiled")
     batch = nested_batch(160)
     for _ in range(2):
@@ -96,7 +96,7 @@ def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates(cache):
 
 
 @pytest.mark.skipif(compiler() is None, reason="this machine has no C++ compiler")
-def test_a_compiled_update_is_found_again_in_the_cache(cache):
+def test_a_compiled_update_is_reused_from_the_cache(cache):
     told, results = [], []
     for _ in range(2):
         learner = learner_for(update_executor="compiled", announce=told.append)
@@ -110,7 +110,7 @@ def batch_start(learner):
     return learner.policy.parameters.gather(learner.policy.module).numpy()
 
 
-def test_garbage_in_invalid_cells_changes_no_parameter():
+def test_garbage_in_invalid_cells_does_not_affect_learned_parameters():
     clean = nested_batch(64)
     clean["valid"][::5] = False
     dirty = clean.map(np.copy)
@@ -150,7 +150,7 @@ def test_the_last_minibatch_is_padded_and_every_row_is_used_once_per_pass():
     assert sorted(seen) == list(range(40))
 
 
-def test_adam_equals_torch_s_own():
+def test_updates_with_adam_equal_those_of_torchs_adam():
     learner = learner_for(objectives=[Objective("loss", actor_critic_loss, optimizer=Adam(1e-8))])
     policy = learner.policy
     twin = torch.nn.Parameter(torch.from_numpy(learner.flat()))
@@ -181,7 +181,7 @@ def test_a_gradient_above_its_bound_is_scaled_down_to_it():
     )
 
 
-def test_a_gradient_within_its_bound_stays_as_it_is():
+def test_a_gradient_within_its_bound_stays_unchanged():
     free = learner_for(objectives=[Objective("loss", actor_critic_loss)])
     learn(free, nested_batch(16))
     norm = free.take_statistics()["grad_norm"]
@@ -193,7 +193,7 @@ def test_a_gradient_within_its_bound_stays_as_it_is():
     np.testing.assert_allclose(clipped(one, one.norm(), 2.5), one / 2, rtol=1e-6)
 
 
-def test_objectives_move_only_their_own_parameters_and_only_when_they_are_due():
+def test_objectives_change_only_their_own_parameters_and_only_when_they_are_due():
     def policy_only(outputs, batch, scheduled):
         return Loss(-outputs.distribution.log_prob(batch["actions"]).mean(), {})
 
@@ -244,7 +244,7 @@ def test_a_learner_restored_from_its_state_continues_identically():
     assert second.sgd_steps == 9
 
 
-def test_scheduled_settings_are_passed_with_every_call():
+def test_scheduled_settings_may_differ_in_every_call():
     learner = learner_for()
     before = learner.flat()
     np.testing.assert_array_equal(
@@ -269,7 +269,7 @@ def test_the_acting_weights_are_the_whole_parameter_vector_unless_the_policy_nam
     np.testing.assert_array_equal(learner.acting_flat(), learner.flat()[start : start + size])
 
 
-def test_read_only_batches_give_the_same_update():
+def test_a_read_only_batch_gives_the_same_update_as_a_writable_one():
     batch = nested_batch(32)
     frozen = batch.map(np.copy)
     for leaf in (*frozen["obs"].values(), *(frozen[name] for name in frozen if name != "obs")):
@@ -332,7 +332,7 @@ def test_a_loss_gets_the_noise_of_its_own_rows_in_every_minibatch(update_executo
     assert learner.take_statistics()["noise"] == pytest.approx(drawn.mean(), abs=1e-6)
 
 
-def test_the_error_for_a_loss_that_reads_an_unscheduled_setting_tells_what_to_do():
+def test_the_error_for_a_loss_that_reads_an_unscheduled_setting_says_what_to_do():
     def loss(outputs, batch, scheduled):
         return Loss(outputs.values.mean() * scheduled["eps"], {})
 

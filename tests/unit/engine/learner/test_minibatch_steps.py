@@ -118,7 +118,7 @@ def test_a_step_equals_an_epoch_of_one_minibatch_and_returns_the_priority_of_eve
 
 @pytest.mark.parametrize("executor", ["numpy", "c"])
 @pytest.mark.parametrize("whole", [True, False], ids=["step", "learn"])
-def test_later_batches_may_have_further_columns_in_any_order(executor, whole):
+def test_later_batches_may_have_additional_columns_and_another_order_of_columns(executor, whole):
     batches = [rewarded_batch(12, seed) for seed in range(3)]
     batches[1] = SampleBatch(dict(reversed(batches[1].items())))
     batches[2] = SampleBatch(further=np.arange(24.0).reshape(12, 1, 2), **batches[2])
@@ -140,7 +140,7 @@ def values_of(flat, observations):
     return functional_call(policy.module, views, (torch.from_numpy(observations[:, 0]),)).detach().numpy()
 
 
-def test_the_target_moves_by_a_fraction_of_its_distance():
+def test_the_target_network_moves_by_the_given_fraction_of_its_distance_to_the_network():
     learner = learner_for()
     before = learner.target()
     learner.step(rewarded_batch(12), scheduled={"lr": 1e-2})
@@ -169,7 +169,7 @@ def test_an_objective_differentiates_and_updates_only_its_own_parameters():
         assert np.array_equal(before[name], after[name]) != name.startswith("head.")
 
 
-def test_the_gradient_for_part_of_the_parameters_equals_that_part_of_the_whole_gradient():
+def test_the_gradient_for_some_of_the_parameters_equals_their_part_of_the_whole_gradient():
     whole, part = learner_for(), learner_for([Objective("loss", td_loss, parameters="trunk.")])
     batch = rewarded_batch(12)
     slots = [slot for slot in whole.policy.parameters.slots if slot.name.startswith("trunk.")]
@@ -198,7 +198,7 @@ def test_an_objective_runs_every_n_steps_with_its_own_learning_rate():
     assert learner.optimizer_state()["seldom/steps"] == 3
 
 
-def test_losses_get_new_noise_for_every_minibatch_and_it_continues_after_a_checkpoint():
+def test_losses_get_new_noise_for_every_minibatch_and_the_noise_continues_after_a_checkpoint():
     seen = []
 
     def noisy_loss(outputs, batch, scheduled):
@@ -219,7 +219,7 @@ def test_losses_get_new_noise_for_every_minibatch_and_it_continues_after_a_check
 
 @pytest.mark.parametrize("family", [ValuesPolicy, NoisyPolicy])
 @pytest.mark.parametrize("update_executor", ["eager", "numpy", "c"])
-def test_several_minibatches_in_one_call_equal_one_call_per_minibatch(family, update_executor):
+def test_updates_on_several_minibatches_in_one_call_equal_one_call_per_minibatch(family, update_executor):
     def loss(outputs, batch, scheduled):
         rewards = batch["rewards"] + batch["noise"] if family is NoisyPolicy else batch["rewards"]
         return td_loss(outputs, SampleBatch(batch, rewards=rewards), scheduled)

@@ -47,7 +47,7 @@ def batch_with_targets(rows: int) -> SampleBatch:
     return SampleBatch(columns, valid=np.ones((rows, 1), np.bool_)).map(torch.from_numpy)
 
 
-def test_applying_the_gradients_of_a_minibatch_equals_a_step() -> None:
+def test_applying_the_gradients_of_a_minibatch_equals_a_step_on_it() -> None:
     (stepped, by_step), (applied, by_gradients) = updates_and_parameters(), updates_and_parameters()
     before = by_step.clone()
     stepped.step(batch_with_targets(16), SETTINGS)
@@ -59,7 +59,7 @@ def test_applying_the_gradients_of_a_minibatch_equals_a_step() -> None:
     assert applied.totals.take().keys() == stepped.totals.take().keys()
 
 
-def test_a_minibatch_that_no_objective_is_due_for_changes_nothing() -> None:
+def test_a_minibatch_for_which_no_objective_is_due_changes_nothing() -> None:
     updates, flat = updates_and_parameters(every=2)
     updates.step(batch_with_targets(16), SETTINGS)
     before, state = flat.clone(), updates.optimizer_state()

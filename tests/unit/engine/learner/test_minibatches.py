@@ -17,7 +17,7 @@ from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
         (40, 1, 16, 3, 18, 14),  # parts are equal, so the minibatch grows
     ],
 )
-def test_passes_are_cut_into_minibatches_of_one_size(rows, length, minibatch_size, parts, size, spare):
+def test_passes_are_divided_into_minibatches_of_equal_size(rows, length, minibatch_size, parts, size, spare):
     passes = [Passes.over(rows, length, minibatch_size, (part, parts)) for part in range(parts)]
     assert {(each.size, each.spare, each.local_size) for each in passes} == {(size, spare, size // parts)}
     orders = [each.order(np.random.Generator(np.random.Philox(3))).reshape(-1, size // parts) for each in passes]
@@ -26,7 +26,7 @@ def test_passes_are_cut_into_minibatches_of_one_size(rows, length, minibatch_siz
     assert together.tolist() == [*expected.tolist(), *[rows] * spare]
 
 
-def test_a_selection_gathers_the_same_minibatches_as_the_whole_batch():
+def test_minibatches_gathered_through_a_selection_equal_those_of_the_whole_batch():
     columns = SampleBatch(valid=torch.ones(6, 2), obs={"a": torch.arange(36.0).reshape(6, 2, 3), "b": torch.arange(6)})
     order = torch.tensor([4, 0, 5, 2, 1, 3])
     selection = Selection(columns.map(torch.Tensor.numpy), order.numpy().reshape(3, 2))

@@ -160,7 +160,7 @@ def test_quantile_losses_and_their_gradients_equal_those_over_all_pairs(
 
 
 @TRANSLATIONS
-def test_searchsorted_agrees_with_torch_also_for_repeated_bounds(translate: Any) -> None:
+def test_searchsorted_agrees_with_torch_even_for_repeated_bounds(translate: Any) -> None:
     bounds = torch.tensor([-2.0, -1.0, -1.0, 0.0, 3.0])
     numbers = torch.tensor([[-3.0, -2.0, -1.0], [-0.5, 3.0, 4.0], [torch.inf, -torch.inf, torch.nan]])
 

@@ -68,7 +68,7 @@ def test_random_numbers_and_unknown_in_place_operations_are_not_treated_as_const
         in_numpy(function, [X])
 
 
-def test_a_function_that_changes_from_call_to_call_is_noticed(wording) -> None:
+def test_a_function_whose_result_changes_from_call_to_call_is_refused(wording) -> None:
     number, numbers = itertools.count(), np.random.default_rng(0)
     held = torch.ones(3)
     for function in (lambda x: [x * next(number)], lambda x: [x + torch.from_numpy(numbers.normal(size=3))]):
@@ -83,7 +83,7 @@ def test_a_tensor_captured_by_the_function_is_a_constant() -> None:
     assert torch.equal(update([X])[0], X + held * 2)
 
 
-def test_arguments_change_in_place_and_results_are_not_overwritten_by_the_next_call() -> None:
+def test_arguments_may_change_in_place_and_later_calls_do_not_overwrite_earlier_results() -> None:
     def function(x: Tensor) -> list[Tensor]:
         x[0].mul_(2)
         return [x.sum(0)]
@@ -98,7 +98,7 @@ def test_arguments_change_in_place_and_results_are_not_overwritten_by_the_next_c
     assert torch.equal(X, memory)
 
 
-def test_an_expression_before_and_after_an_in_place_change_is_computed_twice() -> None:
+def test_an_expression_used_before_and_after_an_in_place_change_is_computed_twice() -> None:
     def function(x: Tensor) -> list[Tensor]:
         before = x * 3
         x.add_(1)
@@ -117,7 +117,7 @@ def test_results_that_are_changed_in_place_are_not_shared_as_common_subexpressio
     assert [result[0, 1].item() for result in update([X.clone()])] == [3, 12]
 
 
-def test_a_kept_tensor_is_updated_in_its_own_memory() -> None:
+def test_a_kept_tensor_is_updated_in_place() -> None:
     def function(total: Tensor, x: Tensor) -> list[Tensor]:
         total.add_(x)
         return [total * 2]
@@ -131,7 +131,7 @@ def test_a_kept_tensor_is_updated_in_its_own_memory() -> None:
     assert (first.tolist(), second.tolist(), total.tolist()) == ([0, 2, 4], [8, 12, 16], [4, 6, 8])
 
 
-def test_run_rows_gathers_rows_of_only_the_columns_that_are_read() -> None:
+def test_run_rows_gathers_rows_from_only_those_columns_that_are_read() -> None:
     def function(kept: Tensor, column: Tensor, unread: Tensor, rate: Tensor) -> list[Tensor]:
         return [kept + column.t() * rate]
 
@@ -163,7 +163,7 @@ def test_a_buffer_is_reused_only_after_its_last_read() -> None:
         torch.testing.assert_close(update([given]), function(given))
 
 
-def test_every_optimizer_moves_parameters_as_in_torch() -> None:
+def test_every_optimizer_changes_parameters_as_in_torch() -> None:
     rules: list[Optimizer] = [Adam(), AdamW(), SGD(), SGD(momentum=0.9), RMSProp(), RMSProp(centered=True)]
     for optimizer in rules:
 

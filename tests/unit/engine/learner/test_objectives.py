@@ -95,7 +95,7 @@ SCHEDULED = {"lr": 0.1}
 AFTER_ONE_STEP = [2 - 0.3, 3 - 1.2, 0.5 * 10 + 0.5 * 3, 0.5 * 20 + 0.5 * 41 / 3]
 
 
-def test_later_objectives_receive_carried_tensors_and_see_assigned_values():
+def test_later_objectives_receive_the_carried_tensors_and_assigned_values_of_earlier_ones():
     learner = learner_for()
     batch = batch_of_numbers([1.0, 2.0, 6.0])
     learner.step(batch, scheduled=SCHEDULED)
@@ -119,7 +119,7 @@ def test_a_minibatch_without_a_valid_step_assigns_nothing():
         assert step(learner, valid=(0, 0, 0))[2:] == [10.0, 20.0]
 
 
-def test_two_learners_assign_the_mean_over_both_and_move_as_one():
+def test_two_learners_assign_the_mean_over_both_and_take_the_same_step():
     together = SumOfTwo()
     pair = [learner_for(all_reduce=together.of(rank)) for rank in range(2)]
     with ThreadPoolExecutor(2) as threads:
@@ -162,7 +162,7 @@ def compiled_updates(request, tmp_path, monkeypatch):
         request.getfixturevalue("traced_updates")
 
 
-def test_compiled_steps_with_a_target_carry_assign_and_return_priorities_like_eager_ones(compiled_updates):
+def test_compiled_steps_with_a_target_carry_assign_and_return_priorities_as_eager_ones_do(compiled_updates):
     model, actor = with_optimizer(RMSProp(centered=True))
     given = [replace(model, loss=td_loss), actor]
     eager, compiled = (learner_for(given, update_executor=each, has_target=True) for each in ("eager", "compiled"))
@@ -228,7 +228,7 @@ def test_counts_of_objectives_continue_after_a_checkpoint():
     assert notes == ["model", "model", "actor"]
 
 
-def test_an_objective_without_a_loss_takes_gradients_from_elsewhere(wording):
+def test_an_objective_without_a_loss_applies_gradients_that_are_passed_to_it(wording):
     evolution = [Objective("evolution", None, parameters="actor", optimizer=SGD(0.5), max_grad_norm=1.0)]
     learner = learner_for([*objectives()[:1], *evolution])
     assert step(learner)[1] == 3.0
@@ -331,14 +331,14 @@ def test_inconsistent_objectives_are_refused_at_construction(given, said):
     assert str(refused.value).startswith(said)
 
 
-def test_the_error_for_a_needed_objective_that_is_not_due_names_both(wording):
+def test_an_error_names_an_objective_that_is_not_due_and_the_one_that_needs_it(wording):
     learner = learner_for()
     with wording.raised(ValueError):
         step(learner, objectives=("actor",))
 
 
 @pytest.mark.parametrize("optimizer", [SGD(), Adam(), AdamW(0.5)], ids=repr)
-def test_parameters_that_an_objective_assigns_are_not_moved_by_its_gradient(optimizer):
+def test_parameters_that_an_objective_assigns_are_not_changed_by_its_gradient(optimizer):
     own = step(learner_for([Objective("model", model_loss, parameters="", assigns=("running",), optimizer=optimizer)]))
     apart = step(learner_for([Objective("model", model_loss, parameters="model", assigns=("running",))]))
     assert own[-2:] == apart[-2:]
@@ -382,7 +382,7 @@ PROJECTIONS = (Projection(("weight",), axis=1), Projection(("scale", "shift"), a
 
 @pytest.mark.parametrize("executor", ["eager", "numpy", "c"])
 @pytest.mark.parametrize("microbatch_size", [None, 1])
-def test_parameters_are_scaled_to_their_norms_after_each_optimizer_step(executor, microbatch_size):
+def test_parameters_are_scaled_to_their_prescribed_norms_after_each_optimizer_step(executor, microbatch_size):
     learner = LocalLearner(
         LayerPolicy(),
         [Objective("all", sum_of_parameters, optimizer=SGD(), projects=PROJECTIONS)],

@@ -77,6 +77,6 @@ def test_the_variance_of_a_constant_gradient_vanishes_but_never_becomes_negative
         (SGD(0.5), {"velocity": (3,)}),
     ],
 )
-def test_an_optimizers_state_has_the_needed_parts_and_its_repr_identifies_it(optimizer, shapes):
+def test_an_optimizers_state_has_exactly_the_needed_parts_and_its_repr_recreates_it(optimizer, shapes):
     assert {name: tuple(tensor.shape) for name, tensor in fresh_state(optimizer, 3).items()} == shapes
     assert eval(repr(optimizer)) == optimizer

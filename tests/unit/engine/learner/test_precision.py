@@ -42,7 +42,7 @@ def single_rows(rows):
     )
 
 
-def test_a_bfloat16_gradient_is_close_to_the_float32_gradient_but_not_equal():
+def test_a_bfloat16_gradient_is_close_but_not_equal_to_the_float32_gradient():
     exact, rounded = (
         learner_for(name).gradients(single_rows(64), scheduled={"lr": 1e-2})[:-2] for name in ("float32", "bfloat16")
     )
@@ -64,7 +64,7 @@ def test_a_learner_in_bfloat16_learns_and_keeps_float32_parameters(microbatch_si
     assert all(part.dtype == np.float32 for part in learner.optimizer_state().values())
 
 
-def test_the_target_network_answers_in_float32():
+def test_the_target_network_returns_float32():
     learner = learner_for("bfloat16", has_target=True)
     exact = learner_for("float32", has_target=True)
     batch = SampleBatch(obs=np.random.default_rng(0).normal(size=(5, 2, 3)).astype(np.float32), valid=np.ones((5, 2)))

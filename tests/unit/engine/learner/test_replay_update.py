@@ -112,7 +112,7 @@ def torch_rounds_once(tau: float) -> bool:
     ],
     ids=["dqn", "prioritized", "sac", "td3"],
 )
-def test_minibatches_drawn_in_one_call_give_the_same_parameters_as_updates_on_rows(
+def test_minibatches_drawn_in_one_call_give_the_same_parameters_as_separate_updates(
     algorithm: Any, env: str, tau: float, n_step: int, sampling: str
 ) -> None:
     if not torch_rounds_once(tau):

@@ -15,14 +15,14 @@ def test_means_cover_all_minibatches_that_measured_a_statistic_and_restart_when_
     assert totals.take() == {}
 
 
-def test_added_tensors_may_change_afterwards():
+def test_tensors_may_change_after_they_were_added_to_the_totals():
     totals, measured = StatisticTotals(), torch.tensor([1.0])
     totals.add(("value",), measured)
     measured.zero_()
     assert totals.take() == {"value": 1.0}
 
 
-def test_means_of_an_update_cover_only_what_was_added_since_it_began():
+def test_the_means_of_an_update_cover_only_statistics_added_since_the_update_began():
     totals = StatisticTotals()
     totals.add(("value",), torch.tensor([100.0]))
     totals.begin_update()

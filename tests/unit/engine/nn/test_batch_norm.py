@@ -37,7 +37,7 @@ def layer_of(steps: float, mean: list[float], variance: list[float]) -> BatchRen
     return layer
 
 
-def test_a_minibatch_is_normalized_by_its_own_statistics_and_moves_the_running_ones() -> None:
+def test_a_minibatch_is_normalized_by_its_own_statistics_and_changes_the_running_ones() -> None:
     layer = layer_of(0, [0, 0, 0], [1, 1, 1])
     outputs, moved = renormalized(layer, ROWS)
     torch.testing.assert_close(outputs.mean(0), torch.zeros(3), atol=1e-5, rtol=0)
@@ -50,7 +50,7 @@ def test_a_minibatch_is_normalized_by_its_own_statistics_and_moves_the_running_o
     assert layer.steps.tolist() == [0]  # only a loss's `assign` changes parameters
 
 
-def test_outside_losses_the_running_statistics_normalize() -> None:
+def test_outside_losses_rows_are_normalized_by_the_running_statistics() -> None:
     layer = layer_of(5, [2, 2, 2], [4, 25, 0.25])
     expected = (ROWS - 2) / (torch.tensor([4, 25, 0.25]) + 1e-3).sqrt()
     torch.testing.assert_close(layer(ROWS).detach(), expected)
@@ -58,7 +58,7 @@ def test_outside_losses_the_running_statistics_normalize() -> None:
 
 
 @pytest.mark.parametrize("steps", [WARMUP - 1, WARMUP])
-def test_after_the_warmup_running_statistics_correct_a_minibatchs_within_bounds(steps: int) -> None:
+def test_after_the_warmup_running_statistics_correct_those_of_a_minibatch_within_bounds(steps: int) -> None:
     layer = layer_of(steps, [2, 2, -100], [1, 0.01, 1])
     outputs, _ = renormalized(layer, ROWS)
     plain, _ = renormalized(layer_of(0, [0, 0, 0], [1, 1, 1]), ROWS)
@@ -115,7 +115,7 @@ def outputs_of(module: nn.Module, *, by_batch: bool) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("by_batch", [True, False])
-def test_batch_normalisation_precedes_activations_and_the_first_layer(by_batch: bool) -> None:
+def test_batch_normalization_precedes_activations_and_the_first_layer(by_batch: bool) -> None:
     module = randomized(batch_norm_layers(3, (5, 4), "relu"))
     own = numbers(module)
     x = by_hand(ROWS.double().numpy(), own, "0.input_norm", by_batch=by_batch)
@@ -126,7 +126,7 @@ def test_batch_normalisation_precedes_activations_and_the_first_layer(by_batch: 
 
 
 @pytest.mark.parametrize("by_batch", [True, False])
-def test_inverted_residual_layers_add_two_normalised_layers_and_end_in_an_rms_norm(by_batch: bool) -> None:
+def test_inverted_residual_layers_add_two_normalized_layers_and_end_in_an_rms_norm(by_batch: bool) -> None:
     module = randomized(inverted_residual_layers(3, 4, 1, "relu"))
     own = numbers(module)
     x = by_hand(ROWS.double().numpy(), own, "0.input_norm", by_batch=by_batch) @ own["0.weight"].T
@@ -137,7 +137,7 @@ def test_inverted_residual_layers_add_two_normalised_layers_and_end_in_an_rms_no
     np.testing.assert_allclose(outputs_of(module, by_batch=by_batch), x, rtol=1e-4, atol=1e-4)
 
 
-def test_all_layers_report_their_moved_statistics_but_plain_batch_norm_counts_no_minibatches() -> None:
+def test_all_layers_report_moved_statistics_but_plain_batch_norm_counts_no_minibatches() -> None:
     module = inverted_residual_layers(3, 4, 2, "relu")
     with batch_statistics(TorchNetwork(module, prefix="net.")) as moved:
         module(ROWS)
@@ -147,7 +147,7 @@ def test_all_layers_report_their_moved_statistics_but_plain_batch_norm_counts_no
     torch.testing.assert_close(moved["net.0.input_norm.variance"], 0.99 + 0.01 * ROWS.var(0, correction=0))
 
 
-def test_plain_batch_normalisation_never_corrects_a_minibatch_s_statistics() -> None:
+def test_plain_batch_normalization_never_corrects_a_minibatchs_statistics() -> None:
     plain, renorm = BatchNorm(3), layer_of(WARMUP, [2, 2, -100], [1, 0.01, 1])
     with torch.no_grad():
         plain.mean.copy_(renorm.mean)

@@ -83,7 +83,7 @@ def custom_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_a_custom_encoder_receives_its_part_unchanged_from_the_env(wording) -> None:
+def test_a_custom_encoder_receives_its_part_of_the_observation_unchanged(wording) -> None:
     encoders = {"camera": "custom_encoders:Camera", "radar": "custom_encoders:Lazy"}
     tree = observation_leaves(SPACE, {}, normalize=True, encoders=encoders)
     assert described_leaves(tree) == [
@@ -110,7 +110,7 @@ def test_a_custom_encoder_keeps_its_own_initial_weights() -> None:
     assert changed == ["1.weight", "1.bias"]
 
 
-def test_trying_an_encoder_leaves_torchs_random_generator_unchanged() -> None:
+def test_trying_out_an_encoder_leaves_torchs_random_generator_unchanged() -> None:
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
@@ -152,7 +152,9 @@ def test_an_observation_without_parts_can_have_a_custom_encoder() -> None:
         ({"camera": "custom_encoders:dropout"}, "the encoder custom_encoders:dropout draws random numbers in forward"),
     ],
 )
-def test_an_encoder_that_does_not_fit_is_explained(encoders: dict[str, str], message: str) -> None:
+def test_an_encoder_that_does_not_fit_the_observation_is_refused_with_the_reason(
+    encoders: dict[str, str], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         observation_leaves(SPACE, {}, normalize=False, encoders=encoders)
 
@@ -169,6 +171,8 @@ def test_an_encoder_that_does_not_fit_is_explained(encoders: dict[str, str], mes
         ),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(settings: dict[str, object], message: str) -> None:
+def test_observation_and_encoder_settings_that_contradict_each_other_are_refused(
+    settings: dict[str, object], message: str
+) -> None:
     with pytest.raises(SpecError, match=message):
         ModelConfig.parse(settings)

@@ -41,7 +41,7 @@ def some_entities(seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_the_order_of_entities_does_not_matter(pooling: Pooling) -> None:
+def test_the_order_of_entities_does_not_affect_their_encoding(pooling: Pooling) -> None:
     encode = entity_encoder(pooling)
     entities, mask = some_entities()
     order = torch.randperm(NUMBER, generator=torch.Generator().manual_seed(1))
@@ -63,7 +63,7 @@ def test_masked_entities_have_no_effect_whatever_their_values(pooling: Pooling) 
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_without_entities_the_output_is_zero_and_gradients_are_finite(pooling: Pooling) -> None:
+def test_if_no_entity_is_present_the_output_is_zero_and_gradients_are_finite(pooling: Pooling) -> None:
     encode = entity_encoder(pooling)
     entities, mask = some_entities()
     entities.requires_grad_()
@@ -92,13 +92,13 @@ def test_pooling_matches_its_definition(pooling: Pooling) -> None:
         torch.testing.assert_close(pooled, expected, rtol=NEAR, atol=NEAR)
 
 
-def test_without_a_mask_all_entities_are_there() -> None:
+def test_without_a_mask_all_entities_count_as_present() -> None:
     encode = entity_encoder("attention")
     entities, _ = some_entities()
     torch.testing.assert_close(encode(entities), encode(entities, torch.ones(5, NUMBER)), atol=0, rtol=0)
 
 
-def test_bounds_scale_entities_to_0_to_1() -> None:
+def test_entities_with_bounds_are_scaled_to_the_range_from_0_to_1() -> None:
     with seeded(0):
         own = EntityEncoder(ObservationLeaf("entities", (NUMBER, FEATURES), pooling="mean", scale=0.25, low=-2.0))
     entities, _ = some_entities()
@@ -170,7 +170,7 @@ def rich_network(core: Core | None, space: Dict = RICH) -> NetworkModule:
 
 
 @pytest.mark.parametrize("core", [None, Core("gru", 6)], ids=["", "gru"])
-def test_acting_step_by_step_equals_evaluating_rows(core: Core | None) -> None:
+def test_the_outputs_of_acting_step_by_step_equal_those_of_evaluating_rows(core: Core | None) -> None:
     module, slots, length = rich_network(core), 2, 3
     assert not module.spec.is_dense
     observations = rich_observations(slots, length)
@@ -191,7 +191,7 @@ def test_acting_step_by_step_equals_evaluating_rows(core: Core | None) -> None:
             np.testing.assert_allclose(heads[name], head[:, t].numpy(), atol=rounding_error(encoded + 8 + 6))
 
 
-def test_a_traced_gradient_equals_the_eager_one() -> None:
+def test_the_traced_gradient_of_a_network_equals_the_eager_one() -> None:
     module = rich_network(None, LEARNED)
     names, parameters = zip(*module.named_parameters(), strict=True)
     observations = map_tree(torch.as_tensor, rich_observations(4, 2, space=LEARNED))

@@ -146,7 +146,7 @@ def test_additional_inputs_are_concatenated_with_the_encoded_observation():
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("space", [NESTED, Discrete(4)], ids=["nested", "choices"])
 @pytest.mark.parametrize("heads", ["plain", "two towers", "two heads"])
-def test_acting_step_by_step_equals_evaluating_rows_that_contain_episode_starts(kind, space, heads):
+def test_acting_step_by_step_gives_the_outputs_of_evaluating_rows_with_episode_starts(kind, space, heads):
     spec, module = network_of(HEADS[heads], space=space, core=Core(kind, 6))
     generator = np.random.default_rng(2)
     observations = observations_of(space)
@@ -198,7 +198,7 @@ def test_no_gradient_crosses_an_episode_start(kind):
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_recurrent_image_networks_act_in_torch_as_they_learn(kind):
+def test_recurrent_image_networks_act_in_torch_with_the_outputs_that_they_learn_from(kind):
     spec, module = network_of(PLAIN, space=IMAGE, core=Core(kind, 6))
     observations = observations_of(IMAGE)[:3]
     starts = np.zeros((3, SLOTS), np.bool_)

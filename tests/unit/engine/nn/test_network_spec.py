@@ -35,7 +35,7 @@ def leaves(space: Any) -> Any:
         (Dict(screen=IMAGE, speed=NUMBERS), [64, 64], True),
     ],
 )
-def test_images_alone_get_no_dense_layers_and_policy_and_value_share_any_image_encoder(
+def test_image_only_networks_have_no_dense_layers_and_policy_and_value_share_image_encoders(
     space: Any, widths: list[int], shared: bool
 ) -> None:
     assert chosen_by_observation(ModelConfig(), leaves(space)) == {"hiddens": widths, "shared_value": shared}
@@ -48,7 +48,7 @@ def test_explicit_settings_override_the_choices_for_images() -> None:
     assert (hidden_widths(model, leaves(IMAGE)), shares_value(model, leaves(IMAGE))) == ((8,), False)
 
 
-def test_the_networks_of_policies_use_the_chosen_layers() -> None:
+def test_the_networks_of_policies_use_the_layers_chosen_for_their_observations() -> None:
     actions = make_action_space(Discrete(2))
     (tower,) = policy_value_spec(leaves(IMAGE), actions, ModelConfig()).towers
     assert [head.name for head in tower.heads] == ["outputs", "value"]

@@ -133,7 +133,7 @@ def test_small_integers_are_one_hot_encoded_in_numpy_and_torch(dtype):
     assert tree.width == 24
 
 
-def test_an_integer_out_of_bounds_is_encoded_as_zeros():
+def test_an_out_of_bounds_integer_is_encoded_as_zeros():
     tree = leaf_of(Box(0, 255, (2,), np.uint8), {"encode_as": "one_hot", "bounds": [0, 2]})
     assert both_sides(tree, np.array([[2, 200]], np.uint8)).tolist() == [[0, 0, 1, 0, 0, 0]]
 
@@ -154,7 +154,7 @@ def test_bounds_are_scaled_to_0_and_1_in_numpy_and_torch(space, setting):
     assert both_sides(tree, observations)[:, 0].tolist() == pytest.approx([0.0, 1.0])
 
 
-def test_nested_parts_are_set_by_their_paths(wording):
+def test_settings_of_nested_parts_are_given_by_their_paths(wording):
     space = Dict(inner=Tuple([Box(0, 255, (3,), np.uint8), Discrete(2)]), other=Box(0, 255, (3,), np.uint8))
     settings = {"inner/0": ObservationConfig(encode_as="one_hot", bounds=(0, 2))}
     tree = observation_leaves(space, settings, normalize=False)
@@ -215,13 +215,13 @@ def test_nested_parts_are_set_by_their_paths(wording):
         ),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(space, settings, message):
+def test_settings_that_do_not_fit_their_part_of_the_observation_are_refused(space, settings, message):
     settings = {path: ObservationConfig(**setting) for path, setting in settings.items()}
     with pytest.raises(UsageError, match=message):
         observation_leaves(space, settings, normalize=False)
 
 
-def test_bounds_that_do_not_increase_and_observation_settings_for_a_custom_network_are_refused(wording):
+def test_equal_bounds_and_observation_settings_for_a_custom_network_are_refused(wording):
     with wording.raised(SpecError, "1.0"):
         ModelConfig(observations={"": {"bounds": [1, 1]}})
     with wording.raised(SpecError):
@@ -256,7 +256,7 @@ def test_integers_are_normalized_if_they_enter_as_a_vector_without_bounds(wordin
     ("shape", "channels"),
     [((36, 40), 1), ((36, 40, 3), 3), ((3, 36, 40), 3), ((4, 36, 40, 3), 12), ((4, 3, 36, 40), 12)],
 )
-def test_images_of_any_form_reach_the_convolutions_channels_first(shape, channels):
+def test_images_in_any_layout_reach_the_convolutions_with_channels_first(shape, channels):
     tree = leaf_of(Box(0, 255, shape, np.uint8))
     assert tree.channels_height_width == (channels, 36, 40)
     (encoder,) = ObservationEncoder(tree).parts
@@ -278,7 +278,7 @@ def test_images_are_scaled_by_the_bounds_of_their_space():
     assert seen[0].unique().tolist() == [0.5]
 
 
-def test_spaces_of_other_kinds_are_refused():
+def test_observation_spaces_that_networks_do_not_support_are_refused():
     with pytest.raises(UsageError, match="networks do not support the observation space Text"):
         leaf_of(gymnasium.spaces.Text(3))
 

@@ -84,7 +84,7 @@ def fragment_of(behavior, space, acts=None):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_fragments_have_the_same_actions_and_equal_numbers_up_to_rounding(case):
+def test_fragments_recorded_with_kernels_equal_those_of_numpy_up_to_rounding(case):
     observation_space, action_space, model = CASES[case]
     policy = policy_of(observation_space, action_space, **model)
     by_kernels = behavior_of(policy, in_kernels)
@@ -98,7 +98,7 @@ def test_fragments_have_the_same_actions_and_equal_numbers_up_to_rounding(case):
         np.testing.assert_allclose(found[name], numpys[name], rtol=2e-5, atol=2e-6, err_msg=name)
 
 
-def test_new_weights_take_effect_without_recording_again():
+def test_new_weights_take_effect_without_recording_the_kernels_again():
     policy, other = (policy_of(SEEN, Discrete(3), seed=seed, core="gru", core_width=7) for seed in (0, 1))
     behavior = behavior_of(policy, in_kernels)
     fragment_of(behavior, SEEN)
@@ -148,7 +148,7 @@ def test_policies_without_a_kernel_fall_back_to_numpy():
     np.testing.assert_array_equal(found["actions"], fragment_of(behavior_of(policy), Discrete(4))[0]["actions"])
 
 
-def test_the_error_on_a_machine_without_kernels_tells_what_to_do(monkeypatch, wording):
+def test_the_error_on_a_machine_without_kernels_says_what_to_do(monkeypatch, wording):
     def none():
         raise NoLibrary("no C compiler was found")
 

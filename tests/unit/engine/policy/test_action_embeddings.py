@@ -128,7 +128,7 @@ def test_observation_statistics_cover_the_state_but_not_the_list_of_actions():
     assert isinstance(moments["observations/state"], Moments)
 
 
-def test_a_list_needs_no_mask():
+def test_a_list_of_actions_needs_no_mask():
     space = Dict({key: SEEN[key] for key in ("actions", "state")})
     observations = {key: leaf for key, leaf in observations_of().items() if key != "action_mask"}
     policy = actor_critic(space)
@@ -157,12 +157,12 @@ def test_spaces_that_list_no_actions_are_refused(space, actions, reason):
 
 
 @pytest.mark.parametrize("how", [{"dueling": True}, {"noisy_sigma": 0.5}, {"returns": ReturnModel("c51")}], ids=str)
-def test_other_forms_of_q_values_are_refused(how, wording):
+def test_action_embeddings_refuse_dueling_noisy_and_distributional_q_values(how, wording):
     with wording.raised(UsageError):
         q_policy(**how)
 
 
-def test_a_list_of_actions_cannot_have_another_encoding(wording):
+def test_the_list_of_actions_cannot_be_given_another_encoding(wording):
     with wording.raised(SpecError, "actions", "action_embeddings"):
         ModelConfig.parse({"action_embeddings": "actions", "observations": {"actions": {"encode_as": "entities"}}})
 

@@ -118,7 +118,7 @@ def test_recorded_log_probabilities_match_the_masked_distribution_in_torch(actio
 
 
 @pytest.mark.parametrize("width", [5, 3])
-def test_numpy_and_torch_mask_outputs_alike_and_skip_observations_without_a_mask(width):
+def test_numpy_and_torch_mask_outputs_identically_and_only_if_there_is_a_mask(width):
     outputs = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
     mask = np.random.default_rng(1).integers(0, 2, (7, width), np.int8)
     in_torch = masked_tensor(torch.from_numpy(outputs), {"action_mask": torch.from_numpy(mask)})
@@ -146,7 +146,7 @@ def test_a_mask_covers_the_choices_of_a_nested_action_in_the_order_of_the_space(
     assert numbers.std() > 0
 
 
-def test_the_entropy_of_m_equal_allowed_logits_is_log_m():
+def test_the_entropy_over_m_allowed_actions_with_equal_logits_is_log_m():
     policy, observations = actor_critic(masked_space()), observations_of()
     outputs, _ = outputs_of(policy, observations, np.zeros(policy.parameters.size, np.float32))
     allowed = observations["action_mask"].sum(-1)
@@ -182,7 +182,7 @@ def test_a_mask_adds_no_parameters_and_is_not_an_input_of_the_networks():
     np.testing.assert_array_equal(*heads)
 
 
-def test_only_policies_with_masks_wrap_their_network_to_mask_outputs():
+def test_only_policies_with_action_masks_wrap_their_network_to_mask_its_outputs():
     sampled = actor_critic(Dict({"seen": BOX})).behavior().network
     assert not isinstance(sampled.network, MaskedOutputs)
     sampled = actor_critic(masked_space()).behavior().network
@@ -211,7 +211,7 @@ def test_the_filter_ignores_the_mask_and_passes_it_through():
     assert (filtered["seen"] < -1).all()
 
 
-def test_with_images_and_other_parts_torch_takes_only_allowed_actions():
+def test_policies_that_see_images_and_other_parts_take_only_allowed_actions_in_torch():
     image = Box(0, 255, (36, 36, 3), np.uint8)
     space = masked_space(5, camera=image, seen=BOX, kind=Discrete(3))
     space.seed(0)
@@ -305,7 +305,7 @@ def test_recurrent_q_policies_take_only_allowed_actions():
 
 
 @pytest.mark.parametrize("how", [{}, {"returns": ReturnModel("c51", 11, -3.0, 7.0)}], ids=["means", "c51"])
-def test_the_greedy_next_action_is_always_allowed(how):
+def test_the_greedy_action_in_a_next_state_is_always_allowed(how):
     policy, observations = q_policy(**how), observations_of()
     outputs, batch = outputs_of(policy, observations)
     values = outputs.values(batch["obs"]).detach()

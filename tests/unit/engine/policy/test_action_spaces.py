@@ -41,7 +41,7 @@ def test_log_probs_agree_between_numpy_and_torch(space):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_sampled_actions_belong_to_the_env_s_space(space):
+def test_sampled_actions_belong_to_the_envs_space(space):
     model = make_action_space(space)
     outputs = 5 * outputs_for(model)
     for actions in (model.sample(outputs, model.noise(np.random.default_rng(1), (64,))), model.mode(outputs)):
@@ -51,7 +51,7 @@ def test_sampled_actions_belong_to_the_env_s_space(space):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_entropy_is_the_mean_of_minus_log_p(space):
+def test_entropy_is_the_mean_negative_log_prob(space):
     model = make_action_space(space)
     outputs = np.repeat(outputs_for(model, rows=1), N, 0)
     actions = model.sample(outputs, model.noise(np.random.default_rng(2), (N,)))
@@ -60,7 +60,7 @@ def test_entropy_is_the_mean_of_minus_log_p(space):
     assert surprise.mean() == pytest.approx(entropy, abs=5 * surprise.std() / np.sqrt(N))
 
 
-def test_a_standard_deviation_is_scaled_by_half_the_range_in_env_units():
+def test_in_env_units_a_standard_deviation_is_multiplied_by_half_the_range():
     model = make_action_space(Box(-8, 8, (1,)))
     outputs = np.array([[0.0, np.log(1 / 8)]], np.float32).repeat(N, 0)
     drawn = model.to_env(model.sample(outputs, model.noise(np.random.default_rng(4), (N,))))
@@ -81,7 +81,7 @@ def test_binary_actions_are_drawn_with_their_probabilities():
     np.testing.assert_allclose(drawn.mean(0), [0.2, 0.9], atol=0.005)
 
 
-def test_categorical_and_bernoulli_log_probs_equal_torch_s_own():
+def test_categorical_and_bernoulli_log_probs_equal_torchs():
     logits = torch.randn(10, 4, generator=torch.Generator().manual_seed(0))
     choices, bits = torch.arange(10) % 4, (torch.arange(40) % 3 == 0).reshape(10, 4)
     ours, theirs = make_action_space(Discrete(4)).distribution(logits), torch.distributions.Categorical(logits=logits)
@@ -93,7 +93,7 @@ def test_categorical_and_bernoulli_log_probs_equal_torch_s_own():
     torch.testing.assert_close(ours.entropy(), theirs.entropy().sum(-1))
 
 
-def test_gaussian_log_probs_equal_torch_s_own():
+def test_gaussian_log_probs_equal_torchs():
     outputs = torch.randn(10, 6, generator=torch.Generator().manual_seed(0))
     actions = torch.randn(10, 3, generator=torch.Generator().manual_seed(1))
     ours = make_action_space(Box(-1, 1, (3,))).distribution(outputs)
@@ -119,7 +119,7 @@ def test_discrete_actions_have_the_dtype_of_their_space():
     assert all(space.contains(action) for action in model.to_env(np.arange(3)))
 
 
-def test_the_widest_possible_bounds_give_finite_actions():
+def test_actions_are_finite_even_with_the_widest_possible_bounds():
     farthest = np.finfo(np.float32).max
     model = make_action_space(Box(-farthest, farthest, (1,)))
     np.testing.assert_array_equal(
@@ -139,7 +139,7 @@ BOUNDED = Box(np.array([-3.0, 10.0], np.float32), np.array([1.0, 14.0], np.float
 OF_BOUNDED = [SquashedBoxActions(bounded_box(BOUNDED, "it")), DeterministicBoxActions(bounded_box(BOUNDED, "it"))]
 
 
-def test_smoothly_bounded_log_stds_match_flashsac() -> None:
+def test_smoothly_bounded_log_stds_follow_the_formula_of_flashsac() -> None:
     """-10 + 6 (1 + tanh x) for an output x, in float64; both libraries use this to sample and for probabilities."""
     model = SquashedBoxActions(bounded_box(BOUNDED, "it"), smooth_log_stds=True)
     outputs = np.array([[0.3, -0.2, -9.0, 0.4], [0.1, 0.5, 0.0, 8.0], [0.0, 0.0, 0.5, 0.6]], np.float32)
@@ -198,7 +198,7 @@ def test_an_action_at_its_bound_has_a_finite_log_prob():
     )
 
 
-def test_the_divergence_of_squashed_gaussians_equals_that_of_the_gaussians():
+def test_the_divergence_of_squashed_gaussians_equals_that_of_the_unsquashed_ones():
     first, second = torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0)).mul(0.5)
     normal = [torch.distributions.Normal(part[:, :3], part[:, 3:].exp()) for part in (first, second)]
     expected = torch.distributions.kl_divergence(*normal).sum(-1)
@@ -242,7 +242,7 @@ def test_the_density_of_squashed_actions_in_env_units_integrates_to_1():
     assert np.exp(log_probs).sum() * (env_actions[1] - env_actions[0]) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_recorded_actions_at_float64_bounds_have_the_probability_of_being_clipped() -> None:
+def test_the_log_prob_of_a_recorded_action_at_a_float64_bound_is_that_of_being_clipped() -> None:
     draws = np.random.default_rng(0)
     low = draws.uniform(-3, 0, 200)
     space = Box(low, low + draws.uniform(0.1, 5, 200), dtype=np.float64)

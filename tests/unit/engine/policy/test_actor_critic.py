@@ -55,7 +55,7 @@ def acted_values(behavior, observations):
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "silu"])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("space", [Box(-1, 1, (4,)), Discrete(7), NESTED], ids=["box", "discrete", "nested"])
-def test_the_numpy_mirror_equals_the_torch_module(space, shared, activation):
+def test_the_numpy_copy_of_a_network_equals_its_torch_module(space, shared, activation):
     policy = policy_for(space, Box(-1, 1, (2,)), shared_value=shared, activation=activation, hiddens=(32, 16))
     flat = randomized(policy)
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
@@ -81,7 +81,7 @@ def test_bytes_that_are_not_images_are_scaled_to_0_to_1_identically_in_numpy_and
 
 
 @pytest.mark.parametrize("conv", ["nature", "impala"])
-def test_image_policies_act_in_torch_and_equal_their_module(conv):
+def test_image_policies_act_in_torch_with_the_outputs_of_their_module(conv):
     space = Dict({"image": IMAGE, "speed": Box(-1, 1, (2,))})
     policy = policy_for(space, conv=conv, hiddens=(16,))
     flat = randomized(policy)
@@ -93,13 +93,13 @@ def test_image_policies_act_in_torch_and_equal_their_module(conv):
     np.testing.assert_allclose(acted_values(behavior, observations), values, atol=NEAR_IMAGES)
 
 
-def test_channels_first_and_last_images_are_both_understood():
+def test_images_may_have_their_channels_first_or_last():
     for shape in ((4, 84, 84), (84, 84, 4)):
         policy = policy_for(Box(0, 255, shape, np.uint8), hiddens=())
         assert policy.module.policy_encoder.parts[0].layers[0].in_channels == 4
 
 
-def test_the_policy_s_first_distribution_is_nearly_uniform_and_hidden_layers_are_orthogonal():
+def test_a_new_policy_is_nearly_uniform_and_its_hidden_layers_are_orthogonal():
     module = policy_for(Box(-1, 1, (4,))).module
     hidden = module.policy_trunk[2].weight
     torch.testing.assert_close(hidden @ hidden.T, 2 * torch.eye(64), atol=rounding_error(64, size=2.0), rtol=0)
@@ -116,7 +116,7 @@ def test_the_same_seed_gives_the_same_parameters_and_leaves_torchs_generator_unc
     torch.testing.assert_close(first.parameters.gather(first.module), second.parameters.gather(second.module))
 
 
-def test_the_order_of_keys_in_an_observation_does_not_matter():
+def test_the_order_of_keys_in_an_observation_does_not_affect_the_outputs():
     space = Dict({"speed": Box(-1, 1, (2,)), "image": IMAGE, "wind": Box(-1, 1, (2,))})
     policy = policy_for(space, hiddens=(8,))
     behavior = policy.behavior()
@@ -195,7 +195,7 @@ def test_a_filter_normalizes_vectors_before_the_network_and_leaves_discrete_part
     np.testing.assert_allclose(filtered.outputs(observations), plain.outputs(by_hand), rtol=rounding_error(5 + 64 + 64))
 
 
-def test_normalised_observations_are_bounded():
+def test_normalized_observations_are_bounded():
     policy = policy_for(Box(-np.inf, np.inf, (1,)), normalize=True)
     behavior = policy.behavior()
     behavior.load(Weights(0, randomized(policy), {"observations/": Moments.of(np.array([[0.0], [1e-3]]), 1)}))
@@ -224,7 +224,7 @@ def test_without_a_generator_the_likeliest_action_is_taken():
     assert (drawn != outputs.argmax(-1) + 1).any()
 
 
-def test_parameters_convert_to_names_and_back_and_those_of_another_net_are_refused(wording):
+def test_parameters_convert_to_names_and_back_and_those_of_another_network_are_refused(wording):
     policy, other = policy_for(Box(-1, 1, (4,))), policy_for(Box(-1, 1, (5,)))
     flat = randomized(policy)
     named = policy.parameters.named(flat)
@@ -305,7 +305,7 @@ def test_a_custom_network_acts_in_torch():
 
 
 @pytest.mark.usefixtures("own_networks")
-def test_layers_that_share_a_weight_also_share_it_in_the_learner():
+def test_layers_of_a_custom_network_that_share_a_weight_also_share_it_in_the_learner():
     policy = policy_for(Box(-1, 1, (4,)), module="own_networks:Tied")
     flat = np.random.default_rng(0).normal(size=policy.parameters.size).astype(np.float32)
     behavior = policy.behavior()
@@ -339,7 +339,7 @@ def test_a_custom_network_is_initialized_from_the_seed_and_leaves_torchs_generat
         ("Nett", r"has no 'Nett'; did you mean 'Net'\?"),
     ],
 )
-def test_a_network_that_does_not_fit_is_explained(name, message):
+def test_a_custom_network_that_does_not_fit_is_refused_with_the_reason(name, message):
     with pytest.raises(UsageError, match=message):
         policy_for(Box(-1, 1, (4,)), module=f"own_networks:{name}")
 

@@ -86,7 +86,7 @@ def test_with_image_observations_torch_acts_and_records_the_same_log_probabiliti
 
 
 @pytest.mark.parametrize("actions", [CHOICES, NESTED_CHOICES], ids=str)
-def test_probabilities_add_up_to_one_over_all_joint_actions(actions):
+def test_the_probabilities_of_all_joint_actions_add_up_to_one(actions):
     policy = policy_for(actions)
     sizes = [2, 3, 2, 2] if actions is NESTED_CHOICES else [3, 2, 4]
     joint = np.array(list(itertools.product(*map(range, sizes))))
@@ -107,7 +107,7 @@ def test_joint_actions_are_drawn_with_their_probabilities():
     np.testing.assert_allclose(drawn, logp.exp()[:, 0].detach(), atol=6e-3)
 
 
-def test_a_mask_applies_to_each_part_whatever_the_previous_parts():
+def test_a_mask_applies_to_each_part_of_an_action_regardless_of_the_previous_parts():
     space = Dict({"action_mask": MultiBinary(9), "seen": BOX})
     policy, rng = policy_for(CHOICES, space), np.random.default_rng(0)
     mask = rng.integers(0, 2, (ROWS, 9), np.int8)
@@ -146,7 +146,7 @@ def test_the_greedy_action_takes_the_most_likely_value_of_each_part_given_the_pr
     np.testing.assert_array_equal(likeliest, np.stack([part.argmax(-1) for part in parts], -1))
 
 
-def test_sampled_evaluations_draw_from_the_same_joint_distribution():
+def test_actions_sampled_in_evaluations_have_the_joint_distribution_of_the_learner():
     policy, number = policy_for(MultiDiscrete([2, 2])), 40_000
     flat = flat_of(policy, 2.0)
     observations = np.tile(seen(1), (number, 1))
@@ -157,7 +157,7 @@ def test_sampled_evaluations_draw_from_the_same_joint_distribution():
     np.testing.assert_allclose(found, logp.exp()[:, 0].detach(), atol=0.01)
 
 
-def test_later_parts_do_not_affect_earlier_ones():
+def test_later_parts_of_an_action_do_not_affect_the_distributions_of_earlier_ones():
     policy, observations = policy_for(CHOICES), seen(1)
     given = [
         distribution_of(policy, observations, [action]).outputs[0, 0] for action in ([0, 0, 0], [0, 0, 3], [0, 1, 0])
@@ -183,13 +183,13 @@ def fitted_log_likelihood(autoregressive):
     return -loss.item()
 
 
-def test_only_autoregressive_parts_can_learn_to_be_equal():
+def test_a_policy_can_learn_that_action_parts_are_equal_only_if_it_is_autoregressive():
     assert fitted_log_likelihood(autoregressive=True) == pytest.approx(-np.log(3), abs=0.02)
     assert fitted_log_likelihood(autoregressive=False) == pytest.approx(-2 * np.log(3), abs=0.02)
 
 
 @pytest.mark.parametrize("actions", [Discrete(3), BOX, MultiBinary(4), MultiDiscrete([4])], ids=str)
-def test_an_action_of_one_part_is_refused(actions, wording):
+def test_an_action_space_of_a_single_part_is_refused(actions, wording):
     with wording.raised(UsageError):
         policy_for(actions)
 

@@ -31,7 +31,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("ours", "theirs"), CASES.values(), ids=CASES)
-def test_divergence_and_entropy_agree_with_torch(ours, theirs):
+def test_divergences_and_entropies_agree_with_torchs(ours, theirs):
     first, second = random_doubles(1, 5, 2, 6), random_doubles(2, 5, 2, 6)
     expected = sum(kl_divergence(p, q) for p, q in zip(theirs(first), theirs(second), strict=True))
     torch.testing.assert_close(ours(first).kl(ours(second)), expected)
@@ -39,7 +39,7 @@ def test_divergence_and_entropy_agree_with_torch(ours, theirs):
 
 
 @pytest.mark.parametrize("make", [make for make, _ in CASES.values()], ids=CASES)
-def test_a_distribution_made_like_another_is_of_the_same_kind_with_zero_self_divergence(make):
+def test_like_makes_a_distribution_that_equals_a_new_one_of_the_same_kind(make):
     outputs = random_doubles(3, 4, 6)
     found = make(random_doubles(4, 4, 6)).like(outputs)
     torch.testing.assert_close(found.outputs, outputs)

@@ -53,7 +53,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-def test_a_slot_that_skips_steps_acts_as_if_its_own_steps_were_consecutive(make):
+def test_a_slot_that_skips_steps_acts_as_if_its_remaining_steps_were_consecutive(make):
     policy, generator = make(), np.random.default_rng(0)
     observations = generator.normal(size=(LENGTH, SLOTS, 3)).astype(np.float32)
     noise = loaded(policy, **SCHEDULES).noise_source.noise(np.random.default_rng(1), LENGTH, SLOTS)

@@ -52,7 +52,7 @@ def test_a_policy_without_memory_has_an_empty_state_and_passes_observations_thro
     assert memory.before(seen) is None
 
 
-def test_the_recurrent_state_is_recorded_before_each_step_and_zero_at_episode_starts() -> None:
+def test_the_recurrent_state_is_recorded_before_each_step_and_is_zero_at_episode_starts() -> None:
     memory = EpisodeMemory(2, None, None)
     batch = SampleBatch(memory.allocate(2, 3))
     memory.collect(numbers(0, 0, 0), batch, 0, flags(True, True, True), None)
@@ -81,7 +81,7 @@ def test_a_different_number_of_slots_starts_with_a_zero_state() -> None:
 
 
 @pytest.mark.parametrize(("knows_chosen", "after_own"), [(False, [[2, 0], [0, 0]]), (True, [[0, 0], [0, 0]])])
-def test_chosen_actions_are_added_to_the_memory_unless_the_network_did_so(
+def test_chosen_actions_are_added_to_the_memory_unless_the_network_has_already_added_them(
     knows_chosen: bool, after_own: list[list[float]]
 ) -> None:
     memory = EpisodeMemory(2, None, Sums(knows_chosen=knows_chosen))
@@ -107,11 +107,11 @@ def test_a_view_shows_the_last_observations_and_actions_of_an_episode() -> None:
     assert batch["episode_steps"][:2].tolist() == [[0, 0], [1, 0]]
 
 
-def test_a_view_of_observations_only_does_not_need_actions() -> None:
+def test_a_memory_that_shows_only_observations_does_not_need_actions() -> None:
     assert not viewing(obs=2).takes_actions
 
 
-def test_a_memory_is_restored_from_a_checkpoint_unless_the_network_differs(wording) -> None:
+def test_a_saved_memory_is_restored_unless_the_size_of_its_state_differs(wording) -> None:
     memory, other = EpisodeMemory(2, None, None), EpisodeMemory(2, None, None)
     memory.keep(np.array([[1, 2]], np.float32), None)
     other.load_state(memory.state())

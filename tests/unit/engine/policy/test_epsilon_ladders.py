@@ -7,7 +7,7 @@ from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 
-def test_epsilon_falls_from_its_base_to_a_power_of_it_over_the_columns_of_all_workers():
+def test_epsilon_falls_from_its_base_to_a_power_of_the_base_over_all_workers_columns():
     ladder = EpsilonLadder(7.0)
     first, second = ladder(0.4, np.arange(0, 4), 8), ladder(0.4, np.arange(4, 8), 8)
     np.testing.assert_allclose([*first, *second], [0.4 ** (1 + i) for i in range(8)], rtol=rounding_error(2))

@@ -41,7 +41,7 @@ class PPOInWorlds(PPO):
     policy_family = f"{__name__}:PolicyInWorlds"
 
 
-def test_a_policy_family_with_a_wrong_signature_is_refused_with_the_expected_one(wording) -> None:
+def test_a_policy_family_with_a_wrong_signature_is_refused_with_the_expected_signature(wording) -> None:
     with pytest.raises(UsageError) as refused:
         PPOOfOtherArguments(PPO.Config()).policy(SPACES, 0)
     message = str(refused.value)
@@ -49,7 +49,7 @@ def test_a_policy_family_with_a_wrong_signature_is_refused_with_the_expected_one
     assert message == wording("init__")
 
 
-def test_a_policy_family_that_needs_its_world_is_given_it(wording) -> None:
+def test_a_policy_family_that_needs_the_world_receives_it(wording) -> None:
     world = WorldView(None, 3, "parallel")
     policy = PPOInWorlds(PPO.Config()).family_policy(SPACES, 0, world)
     assert isinstance(policy, PolicyInWorlds)

@@ -83,7 +83,7 @@ def test_a_plain_recorder_records_only_observations_and_actions() -> None:
     assert behavior.collector.world_columns == (WORLD_STATE,)
 
 
-def test_a_custom_recorder_adds_columns_to_whole_fragments_and_disables_log_probs_of_other_actions() -> None:
+def test_a_custom_recorder_adds_columns_to_whole_fragments_and_turns_off_log_probs() -> None:
     policy = policy_of()
     own = policy.behavior()
     behavior = BehaviorPolicy(
@@ -103,7 +103,7 @@ def test_log_probs_are_computed_from_the_outputs_that_chose_the_actions() -> Non
     assert acted_fragment(behavior)["taken_logp"].tolist() == [[0.0] * SLOTS] * LENGTH  # greedy, from the same outputs
 
 
-def test_a_different_executor_collects_while_the_policys_own_network_evaluates() -> None:
+def test_a_collectors_own_executor_is_used_for_collecting_but_not_for_evaluating() -> None:
     policy = policy_of()
     behavior, expected = loaded_anew(policy), acted_fragment(loaded_anew(policy))
     behavior.collector.collect_by(Counted)
@@ -142,7 +142,7 @@ def test_a_pickled_policy_and_its_collector_share_network_filter_and_memory() ->
 
 
 @pytest.mark.parametrize("normalizes", [True, False])
-def test_a_disabled_filter_has_no_moments_and_changes_nothing(normalizes: bool) -> None:
+def test_a_disabled_filter_has_no_moments_and_leaves_observations_unchanged(normalizes: bool) -> None:
     behavior = policy_of(normalize_observations=normalizes).behavior()
     raw = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     moments = behavior.collector.moments(raw, np.ones((2, 3), np.bool_))

@@ -37,7 +37,9 @@ def batch(velocity: float) -> SampleBatch:
 
 @pytest.mark.parametrize("core", [{}, {"core": "gru", "core_width": 4}])
 @pytest.mark.parametrize("algorithm", [PPO, A2C])
-def test_velocities_move_the_value_and_not_the_policy(algorithm: Any, core: dict[str, Any]) -> None:
+def test_velocities_that_only_the_critic_sees_affect_values_and_not_the_policy(
+    algorithm: Any, core: dict[str, Any]
+) -> None:
     policy = algorithm(model={**PRIVILEGED, **core}).policy(Spaces(SPLIT, Discrete(2)), 1)
     views = policy.parameters.views(policy.parameters.gather(policy.module))
     still, moving = batch(0.0), batch(0.9)
@@ -51,7 +53,7 @@ def test_velocities_move_the_value_and_not_the_policy(algorithm: Any, core: dict
 
 
 @pytest.mark.parametrize("algorithm", [SAC, TD3])
-def test_velocities_move_q_values_and_not_the_actor(algorithm: Any) -> None:
+def test_velocities_that_only_the_critic_sees_affect_q_values_and_not_the_actor(algorithm: Any) -> None:
     policy = algorithm(model=PRIVILEGED).policy(Spaces(SPLIT, Box(-1.0, 1.0, (1,))), 1)
     views = policy.parameters.views(policy.parameters.gather(policy.module))
     outputs = policy.outputs(views, batch(0.0))
@@ -63,14 +65,14 @@ def test_velocities_move_q_values_and_not_the_actor(algorithm: Any) -> None:
     assert loaded(policy).outputs({"position": observations(0.0)["position"]}).shape[0] == 4
 
 
-def test_a_critic_may_see_less_than_its_actor_too() -> None:
+def test_a_critic_may_also_see_less_than_its_actor() -> None:
     model = {"hiddens": [8], "critic_sees": ["velocity"]}
     policy = PPO(model=model).policy(Spaces(SPLIT, Discrete(2)), 1)
     assert policy.module.value_trunk[0].in_features == 3
     assert policy.module.policy_trunk[0].in_features == 5
 
 
-def test_views_and_entity_masks_are_shown_along_with_the_named_parts() -> None:
+def test_an_actor_that_sees_named_parts_also_sees_views_and_the_masks_of_its_entities() -> None:
     space = Dict({"others": Box(-1.0, 1.0, (3, 2)), "there": MultiBinary(3), "own": Box(-1.0, 1.0, (2,))})
     seen = {"observations": {"others": {"encode_as": "entities", "mask": "there"}}, "actor_sees": ["others"]}
     algorithm = PPO(model={"hiddens": [8], "views": {"prev_actions": 1}, **seen})
@@ -80,7 +82,7 @@ def test_views_and_entity_masks_are_shown_along_with_the_named_parts() -> None:
     assert list(privileged_parts(space, algorithm.config.model).placeholders) == ["own"]
 
 
-def test_naming_all_parts_gives_the_same_parameters_as_naming_none() -> None:
+def test_networks_that_name_all_parts_have_the_same_parameters_as_those_that_name_none() -> None:
     spaces = Spaces(SPLIT, Discrete(2))
     plain, named = (
         PPO(model={"hiddens": [8], **sees}).policy(spaces, 1)
@@ -89,7 +91,7 @@ def test_naming_all_parts_gives_the_same_parameters_as_naming_none() -> None:
     assert torch.equal(plain.parameters.gather(plain.module), named.parameters.gather(named.module))
 
 
-def test_a_restored_run_continues_bit_for_bit(tmp_path) -> None:
+def test_a_restored_run_with_a_privileged_critic_continues_bit_for_bit(tmp_path) -> None:
     settings = {"train_batch_size": 64, "minibatch_size": 32, "min_env_steps_per_iteration": 0, "compile": False}
     algorithm = PPO(model=PRIVILEGED, normalize_observations=True, num_envs_per_worker=2, **settings)
     with Training(CARTPOLE, algorithm, seed=4) as training:

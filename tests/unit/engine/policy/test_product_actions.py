@@ -33,7 +33,7 @@ def rows_of(actions):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_actions_of_every_part_belong_to_the_env_s_space(space):
+def test_the_actions_of_every_part_belong_to_the_envs_space(space):
     model = make_action_space(space)
     outputs = 3 * outputs_for(model)
     for actions in (model.sample(outputs, model.noise(np.random.default_rng(1), (64,))), model.mode(outputs)):
@@ -43,7 +43,7 @@ def test_actions_of_every_part_belong_to_the_env_s_space(space):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_env_actions_are_converted_back_to_one_row(space):
+def test_env_actions_with_several_parts_are_converted_back_to_a_single_row(space):
     model = make_action_space(space)
     space.seed(0)
     given = map_tree(lambda *parts: np.stack(parts), *(space.sample() for _ in range(50)))
@@ -72,7 +72,7 @@ def test_log_probs_are_the_sum_over_parts_in_numpy_and_in_torch(space):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_entropy_is_the_mean_of_minus_log_p(space):
+def test_entropy_is_the_mean_negative_log_prob(space):
     model = make_action_space(space)
     outputs = np.repeat(outputs_for(model, rows=1), N, 0)
     actions = model.sample(outputs, model.noise(np.random.default_rng(2), (N,)))
@@ -82,7 +82,7 @@ def test_entropy_is_the_mean_of_minus_log_p(space):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_divergence_is_the_mean_log_ratio_and_zero_from_itself(space):
+def test_divergence_is_the_mean_log_ratio_and_a_distributions_divergence_from_itself_is_zero(space):
     model = make_action_space(space)
     first, second = (np.repeat(outputs_for(model, seed, rows=1), N, 0) for seed in (0, 1))
     actions = model.sample(first, model.noise(np.random.default_rng(2), (N,)))
@@ -93,7 +93,7 @@ def test_divergence_is_the_mean_log_ratio_and_zero_from_itself(space):
     torch.testing.assert_close(ours.kl(ours.like(ours.outputs)), torch.zeros(1))
 
 
-def test_outputs_for_choices_come_first_and_log_standard_deviations_last():
+def test_network_outputs_for_choices_come_first_and_log_standard_deviations_last():
     model = make_action_space(MIXED)
     assert model.num_outputs == 2 + 3 + 6 + 4 + 1 + 3
     assert model.num_log_stds == 3
@@ -108,7 +108,7 @@ def test_outputs_for_choices_come_first_and_log_standard_deviations_last():
     assert [part.log_stds for part in model.parts if part.actions.num_log_stds] == [slice(16, 18), slice(18, 19)]
 
 
-def test_log_probs_in_env_units_correct_only_the_scaled_parts():
+def test_log_probs_in_env_units_are_corrected_only_for_the_scaled_parts():
     model = make_action_space(Tuple([Discrete(2), Box(-4.0, 4.0, (1,), np.float32)]))
     outputs, actions = np.array([[0.3, 0.1, 0.2, -0.5]], np.float32), np.array([[1.0, 0.25]], np.float32)
     log_probs = model.log_prob(outputs, actions)

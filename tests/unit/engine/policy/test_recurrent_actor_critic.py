@@ -263,9 +263,7 @@ def value_behind(policy: ActorCriticPolicy, observations: np.ndarray, state: np.
 
 
 @every_core
-def test_a_final_observation_is_evaluated_with_its_episodes_state_and_the_next_episode_starts_at_zero(
-    core: str, shared: bool
-) -> None:
+def test_a_final_observation_gets_its_episodes_state_and_the_next_episode_a_zero_state(core: str, shared: bool) -> None:
     """Slot 0: steps 0 to 3, truncated there, the final observation in row 4, and a new episode from row 5 on."""
     policy, seen = policy_of(core, shared), world(9)
     for name in ("truncateds", "starts"):
@@ -284,7 +282,7 @@ def test_a_final_observation_is_evaluated_with_its_episodes_state_and_the_next_e
 
 @every_core
 @pytest.mark.parametrize("cut_off", [False, True], ids=["goes on", "cut off at the last step"])
-def test_the_closing_value_uses_the_state_after_the_last_step_and_does_not_change_it(
+def test_the_closing_value_uses_the_state_after_the_last_step_without_changing_it(
     core: str, shared: bool, cut_off: bool
 ) -> None:
     policy, seen = policy_of(core, shared), world(5)
@@ -330,7 +328,7 @@ def test_every_lstm_starts_with_a_forget_bias_of_1_with_or_without_orthogonal_we
             assert policy.module.get_submodule(layer).bias[4:8].tolist() == [1.0] * 4
 
 
-def test_outside_training_the_state_is_kept_until_an_episode_start_is_announced() -> None:
+def test_outside_training_the_recurrent_state_is_kept_until_an_episode_start_is_announced() -> None:
     policy = policy_of("lstm", False)
     batch, behavior = acted_over(acting(policy), world()), acting(policy)
     raw = world()

@@ -80,7 +80,7 @@ def test_log_probabilities_recorded_while_acting_equal_the_learners(shared):
     np.testing.assert_allclose(batch["values"][:-1], outputs.values.detach(), atol=NEAR)
 
 
-def test_standard_deviations_follow_from_the_features_and_the_noise_matrix():
+def test_standard_deviations_follow_from_the_features_and_those_of_the_noise_matrix():
     policy = randomized(actor_critic())
     observations = torch.as_tensor(observations_of(1, 6)[0])
     outputs = outputs_of(policy, observations)
@@ -113,7 +113,7 @@ def test_without_a_sample_frequency_noise_is_a_fixed_function_for_a_whole_fragme
     np.testing.assert_array_equal(actions, np.broadcast_to(actions[:1], actions.shape))
 
 
-def test_over_many_noise_matrices_actions_have_the_distribution_of_the_outputs():
+def test_over_many_noise_matrices_actions_have_the_means_and_deviations_of_the_outputs():
     policy = randomized(actor_critic())
     behavior = loaded(policy)
     batch = collected(behavior, np.repeat(np.repeat(observations_of(1, 1), 2, 0), 20_000, 1))
@@ -137,7 +137,7 @@ def test_a_soft_actors_outputs_equal_the_learners_and_its_actions_stay_within_th
     assert drawn.shape == actions[0].shape
 
 
-def test_a_soft_actor_starts_with_uniform_actions():
+def test_a_soft_actor_starts_with_uniformly_distributed_actions():
     actions = collected(loaded(soft(uniform_steps=10)), observations_of(1001, 10))["actions"]
     np.testing.assert_allclose(np.quantile(actions, [0, 0.25, 0.5, 0.75, 1]), [-1, -0.5, 0, 0.5, 1], atol=0.03)
 

@@ -99,7 +99,7 @@ def log_probs(policy: StochasticActorPolicy | ActorCriticPolicy, flat: np.ndarra
 
 
 @every_kind
-def test_it_samples_the_same_actions_and_learns_from_the_same_distributions_as_an_actor_critic(kind: str) -> None:
+def test_a_stochastic_actor_samples_the_same_actions_with_the_same_log_probs_as_an_actor_critic(kind: str) -> None:
     alone, actor_critic = pair_of(kind)
     own, all_of_them = same_parameters(alone, actor_critic)
     space = KINDS[kind][0]
@@ -113,7 +113,7 @@ def test_it_samples_the_same_actions_and_learns_from_the_same_distributions_as_a
 
 
 @every_kind
-def test_it_has_the_parameters_of_the_actor_critic_without_the_value_layers(kind: str) -> None:
+def test_a_stochastic_actor_has_an_actor_critics_parameters_without_the_value_layers(kind: str) -> None:
     alone, actor_critic = pair_of(kind)
     own, others = ([(slot.name, slot.shape) for slot in each.parameters.slots] for each in (alone, actor_critic))
     assert own == [(name, shape) for name, shape in others if "value_" not in name]
@@ -121,7 +121,7 @@ def test_it_has_the_parameters_of_the_actor_critic_without_the_value_layers(kind
     assert alone.acting_range == (0, alone.parameters.size)
 
 
-def test_rows_without_a_recurrent_state_begin_with_zeros() -> None:
+def test_rows_without_a_recorded_recurrent_state_start_from_a_zero_state() -> None:
     alone, _ = pair_of("gru")
     flat = np.random.default_rng(0).normal(size=alone.parameters.size).astype(np.float32)
     rows = whole_fragment_rows(fragment_of(alone, flat, NUMBERS)).map(torch.as_tensor)
@@ -132,7 +132,7 @@ def test_rows_without_a_recurrent_state_begin_with_zeros() -> None:
     assert torch.equal(alone.outputs(views, stateless).distribution.outputs, expected)
 
 
-def test_a_custom_network_returns_only_the_distribution(
+def test_a_custom_network_for_a_stochastic_actor_must_return_only_distribution_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "nets_without_values.py").write_text(
@@ -160,7 +160,7 @@ def test_a_custom_network_returns_only_the_distribution(
         policy_of("WithValues")
 
 
-def test_state_dependent_noise_is_refused_for_choices() -> None:
+def test_state_dependent_noise_is_refused_for_discrete_actions() -> None:
     with pytest.raises(UsageError, match=r"model\.use_sde"):
         plain_policy(StochasticActorPolicy, NUMBERS, Discrete(4), ModelConfig(use_sde=True))
 

@@ -49,7 +49,9 @@ def begun(program: str, *arguments: str) -> subprocess.Popen[str]:
         ("announce(0); os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV, "was killed by SIGSEGV\n"),
     ],
 )
-def test_the_parent_exits_like_the_child_and_reports_an_unannounced_end(program: str, code: int, told: str) -> None:
+def test_the_parent_exits_with_the_childs_code_and_reports_an_unannounced_end(
+    program: str, code: int, told: str
+) -> None:
     process = begun(program)
     out, _ = process.communicate()
     assert (process.returncode, out) == (code, told)
@@ -86,7 +88,7 @@ def test_a_child_that_announces_its_end_is_not_restarted(end: str) -> None:
     assert "begins 2" not in begun(DIES + end).communicate()[0]
 
 
-def test_a_child_that_dies_after_an_interrupt_is_not_started_again() -> None:
+def test_a_child_that_dies_after_an_interrupt_is_not_restarted() -> None:
     process = begun(
         DIES
         + """
@@ -104,7 +106,7 @@ while True:
     assert process.returncode == -signal.SIGKILL
 
 
-def test_processes_of_a_dead_child_are_gone_before_the_next_child_starts(tmp_path: Path) -> None:
+def test_processes_left_by_a_dead_child_are_gone_before_the_next_child_starts(tmp_path: Path) -> None:
     process = begun(
         DIES
         + """
@@ -134,7 +136,9 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert process.communicate()[0].splitlines() == ["begins 0", "begins 2", "gone"]
 
 
-def test_an_interrupt_between_two_children_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_between_the_end_of_a_child_and_its_restart_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PAUSE_S", "1000")
     process = begun(DIES + "os._exit(1)")
     assert process.stderr is not None
@@ -215,7 +219,7 @@ def test_a_signal_to_the_process_and_then_to_its_group_is_treated_as_one(monkeyp
         os.close(descriptor)
 
 
-def test_a_child_that_ends_between_the_check_and_the_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_child_between_the_check_and_the_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     (own, to_own), (from_child, to_parent) = os.pipe(), os.pipe()
     for descriptor in (own, from_child):
         os.set_blocking(descriptor, False)

@@ -85,7 +85,7 @@ def assert_masks_are_the_grid_s(observations: Any) -> None:
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_transitions_hold_the_masks_of_both_their_observations(n_step: int, sampling: Any) -> None:
+def test_transitions_contain_the_masks_of_both_of_their_observations(n_step: int, sampling: Any) -> None:
     config = ReplayConfig(capacity=300, sampling=sampling)
     replay = ReplayBuffer(config, num_workers=1, n_step=n_step, gamma=0.9, seed=0)
     shard = ReplayShard(partial(ReplayBuffer, config, num_workers=1, n_step=n_step, gamma=0.9, seed=0))
@@ -110,7 +110,7 @@ def test_transitions_hold_the_masks_of_both_their_observations(n_step: int, samp
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_stacked_frames_and_masks_stay_together(n_step: int) -> None:
+def test_rebuilt_stacks_of_frames_come_with_their_own_masks(n_step: int) -> None:
     replay = ReplayBuffer(ReplayConfig(capacity=240, frame_stack=3), num_workers=1, n_step=n_step, gamma=0.9, seed=0)
     for fragment in fragments_of(FRAMES, 6):
         replay.add(0, fragment)
@@ -120,7 +120,7 @@ def test_stacked_frames_and_masks_stay_together(n_step: int) -> None:
         np.testing.assert_array_equal(observations["action_mask"][:, 0] != 0, np.arange(4) != (last % 4)[:, None])
 
 
-def test_sequences_hold_the_masks_of_their_observations() -> None:
+def test_sequences_contain_the_masks_of_their_observations() -> None:
     config = SequenceReplayConfig(sampling="prioritized", capacity=400, length=6, burn_in=2, stride=3)
     replay = SequenceReplay(config, num_workers=1, n_step=2, gamma=0.9, seed=0)
     for fragment in fragments_of(GRID, 6):

@@ -57,7 +57,7 @@ def newest(present: list[int], k: int, env_steps: int) -> list[int]:
     return present[-min(int(c_k), len(present)) :]
 
 
-def test_the_kth_minibatch_is_drawn_from_the_number_of_newest_steps_given_in_the_paper() -> None:
+def test_the_kth_minibatch_is_drawn_from_as_many_of_the_newest_steps_as_the_paper_says() -> None:
     replay = replay_of()
     for first in range(0, 100, 10):
         replay.add(0, steps(first, 5))
@@ -68,7 +68,7 @@ def test_the_kth_minibatch_is_drawn_from_the_number_of_newest_steps_given_in_the
     assert len(present) == 58
 
 
-def test_draws_are_the_same_one_by_one_together_and_after_a_resume() -> None:
+def test_draws_made_singly_together_or_after_a_resume_are_the_same() -> None:
     one_by_one, together, resumed = replay_of(), replay_of(), replay_of()
     for replay in (one_by_one, together):
         for first in range(0, 80, 10):
@@ -104,7 +104,7 @@ def test_out_of_range_indices_are_refused_before_kernels_read_memory(
         replay.sample(2, 0)
 
 
-def test_sequences_are_chosen_by_the_same_sampler() -> None:
+def test_a_custom_sampler_can_also_choose_sequences() -> None:
     settings = {"capacity": 80, "sampling": {RECENT: {**SETTINGS, "at_least": 2, "eta": 0.9}}}
     config = SequenceReplayConfig.parse({**settings, "length": 2, "burn_in": 1, "stride": 1})
     replay = SequenceReplay(config, num_workers=1, n_step=1, gamma=0.9, seed=0)

@@ -85,7 +85,7 @@ def columns(batch):
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
 @given(seed=st.integers(0, 2**16), number=st.integers(2, 30), n_step=st.sampled_from([1, 3]))
 @settings(max_examples=15, deadline=None)
-def test_goals_come_from_the_same_episode_and_rewards_are_recomputed_for_them(strategy, seed, number, n_step):
+def test_new_goals_come_from_the_same_episode_and_rewards_are_recomputed_for_them(strategy, seed, number, n_step):
     replay = filled(replay_of(n_step=n_step, strategy=strategy, share=1.0), seed, number)
     batch = replay.sample(64, 0)
     present, following, goals = columns(batch)
@@ -120,7 +120,7 @@ def test_each_strategy_covers_all_goals_that_the_paper_allows():
         assert {goal for step, goal, last in found[strategy] if (step, last) == (2, 5)} == set(range(first, 6))
 
 
-def test_the_share_applies_to_sampled_transitions_and_the_others_keep_goal_and_reward():
+def test_the_given_share_of_sampled_transitions_is_relabeled_and_the_rest_stay_unchanged():
     replay = filled(replay_of(share=0.75), number=40)
     batch = replay.sample(2000, 0)
     _, following, goals = columns(batch)
@@ -139,7 +139,7 @@ def test_minibatches_drawn_together_equal_those_drawn_one_by_one(sampling):
         np.testing.assert_array_equal(many["rewards"][8 * i : 8 * i + 8], one["rewards"])
 
 
-def test_priorities_belong_to_stored_transitions_whatever_goal_they_were_sampled_with():
+def test_priorities_belong_to_stored_transitions_regardless_of_the_goal_they_are_given():
     replay = filled(replay_of(sampling="prioritized", share=1.0))
     batch = replay.sample(200, 0)
     first = batch["indices"][0]
@@ -147,7 +147,7 @@ def test_priorities_belong_to_stored_transitions_whatever_goal_they_were_sampled
     assert (replay.sample(50, 0)["indices"] == first).mean() > 0.9
 
 
-def test_a_return_ends_where_the_new_goal_is_achieved():
+def test_a_relabeled_return_ends_where_the_new_goal_is_achieved():
     replay = filled(replay_of(n_step=3, goals=Arrivals, share=1.0), number=30)
     batch = replay.sample(200, 0)
     present, following, goals = columns(batch)
@@ -162,7 +162,7 @@ def test_a_return_ends_where_the_new_goal_is_achieved():
         assert batch["rewards"][row, 0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_terminations_unrelated_to_the_original_goal_remain():
+def test_relabeling_keeps_terminations_that_are_unrelated_to_the_original_goal():
     replay = filled(replay_of(goals=Arrivals, strategy="episode", share=1.0), number=30, ends="terminateds")
     batch = replay.sample(400, 0)
     _, following, goals = columns(batch)
@@ -174,7 +174,7 @@ def test_terminations_unrelated_to_the_original_goal_remain():
     np.testing.assert_array_equal(ended[~running], (arrives | is_last)[~running])
 
 
-def test_a_return_bootstraps_where_only_the_original_goal_ended_the_episode():
+def test_a_relabeled_return_bootstraps_where_only_the_original_goal_ended_the_episode():
     """Steps achieve 1, 2 and 3; the original goal was 3, so the episode ended there, and another one follows."""
     achieved = np.zeros((9, SLOTS, 2))
     achieved[:, :, 0] = np.repeat([1, 2, 3], [4, 4, 1])[:, None]  # three steps and the final observation of each
@@ -234,7 +234,7 @@ def test_hindsight_is_refused_without_goals_and_for_sequences(wording):
     ("algorithm", "env"),
     [(rlrun.DQN, {"id": "rlrun.toys:BitFlip", "kwargs": {"num_bits": 4}}), (rlrun.TD3, "Reach")],
 )
-def test_a_resumed_run_continues_bit_for_bit(algorithm, env, tmp_path):
+def test_a_resumed_run_with_hindsight_continues_bit_for_bit(algorithm, env, tmp_path):
     env = "rlrun.toys:Reach" if env == "Reach" else env
     small = {
         "replay": {"hindsight": {}, "capacity": 500},

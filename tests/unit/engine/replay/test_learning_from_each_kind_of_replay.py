@@ -43,7 +43,7 @@ def learned_from(env: Any, replay: dict[str, Any], model: dict[str, Any], iterat
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_a_run_with_its_replay_buffer_on_disk_learns_identically(tmp_path: Path, sampling: Any) -> None:
+def test_a_run_learns_identically_from_a_replay_buffer_on_disk_and_in_memory(tmp_path: Path, sampling: Any) -> None:
     in_memory = {"capacity": 300, "sampling": sampling}  # the oldest half is overwritten
     on_disk = {**in_memory, "on_disk": str(tmp_path)}
     weights, results = learned_from("CartPole-v1", in_memory, {"hiddens": [16]}, 3)
@@ -80,7 +80,7 @@ class Dot(gymnasium.Env):
 
 
 @pytest.mark.parametrize("padding", ["reset", "zero"])
-def test_a_run_that_stores_each_stacked_image_once_learns_identically(
+def test_a_run_that_stores_each_image_once_learns_as_if_it_stored_whole_stacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, padding: str
 ) -> None:
     (tmp_path / "world_of_a_dot.py").write_text(DOT)

@@ -90,7 +90,7 @@ def test_steps_in_lent_rows_are_not_drawn_before_they_are_stored() -> None:
         assert not (batch["actions"] == 7777).any()
 
 
-def test_a_column_that_an_operator_replaced_is_copied() -> None:
+def test_a_column_that_an_operator_replaced_in_a_lent_fragment_is_copied() -> None:
     replay, before = replay_of(), None
     for first in range(0, 12, LENGTH):
         before = add_lent(replay, steps(first), before)
@@ -105,7 +105,7 @@ def test_a_column_that_an_operator_replaced_is_copied() -> None:
     assert (found["actions"][newest] == -1).all()
 
 
-def test_rows_are_lent_only_after_the_stored_observations() -> None:
+def test_rows_are_lent_only_for_fragments_that_continue_the_stored_observations() -> None:
     replay = replay_of()
     assert replay.lend(0, LENGTH, None, ACTIONS) is None
     fragment = steps(0)

@@ -27,7 +27,7 @@ def test_transitions_cut_off_by_the_end_of_a_fragment_are_incomplete() -> None:
     assert complete == [True, True, False, False]
 
 
-def test_a_terminated_episode_is_not_bootstrapped() -> None:
+def test_a_terminated_episode_does_not_bootstrap() -> None:
     rewards, discounts, steps, complete = transitions_of([1.0, 2.0, 4.0, 0.0, 16.0], 3, terminated=2)
     assert rewards[:3] == [3.0, 4.0, 4.0]
     assert discounts[:3] == [0.0, 0.0, 0.0]

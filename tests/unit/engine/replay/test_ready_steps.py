@@ -20,7 +20,7 @@ def columns(*, ended_at: int | None = None) -> dict[str, Any]:
     return {name: SimpleNamespace(values=own) for name, own in values.items()}
 
 
-def test_a_step_is_ready_once_its_transition_is_whole_or_its_episode_ends() -> None:
+def test_a_step_is_ready_once_its_transition_is_complete_or_its_episode_has_ended() -> None:
     ready, streams, stores = ReadySteps(3, 0.5), Streams(1, ROWS, SLOTS, 0), columns(ended_at=3)
     ready.allocate((1, ROWS, SLOTS))
     added = ready.add(streams, stores, 0, slice(0, SLOTS), 0, 4)

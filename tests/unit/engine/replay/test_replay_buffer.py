@@ -53,7 +53,7 @@ def frequencies(replay: ReplayBuffer, draws: int = 2000) -> dict[float, float]:
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_a_minibatch_has_all_columns_that_a_learner_needs(sampling: Any) -> None:
+def test_a_minibatch_contains_n_step_transitions_with_all_columns_that_a_learner_needs(sampling: Any) -> None:
     config = ReplayConfig(capacity=50, sampling=sampling)
     replay = ReplayBuffer(config, num_workers=1, n_step=2, gamma=0.5, seed=0)
     assert replay.add(0, rewarded_fragment(10, 8, ends=(3,))) == 7
@@ -117,7 +117,7 @@ def test_errors_delivered_with_steps_become_their_priorities_once_they_are_ready
     assert frequencies(replay)[6.0] == pytest.approx(9 / 43, abs=0.01)
 
 
-def test_overwritten_steps_are_never_drawn_nor_updated() -> None:
+def test_overwritten_steps_are_neither_drawn_nor_updated() -> None:
     replay = prioritized(10, priority_alpha=1.0)
     replay.add(0, rewarded_fragment(0, 6))
     drawn = replay.sample(50, 0)
@@ -149,7 +149,7 @@ def test_each_stratum_of_the_priorities_is_sampled_once() -> None:
         assert sorted(replay.sample(64, 0)["indices"].tolist()) == list(range(64))
 
 
-def test_importance_weights_correct_the_frequencies_to_the_degree_of_beta() -> None:
+def test_importance_weights_correct_the_sampling_frequencies_to_the_degree_given_by_beta() -> None:
     replay = prioritized(100, priority_alpha=0.5, priority_beta=((0, 0.4), (100, 1.0)), priority_epsilon=0.25)
     replay.add(0, rewarded_fragment(0, 20))
     errors = np.random.default_rng(0).exponential(1.0, 20).astype(np.float32)
@@ -212,7 +212,7 @@ def test_a_restored_replay_buffer_gives_identical_draws(
     size=st.integers(1, 20),
     ends=st.sets(st.integers(0, 11)),
 )
-def test_several_minibatches_at_once_equal_single_draws(
+def test_minibatches_drawn_together_equal_those_drawn_one_by_one(
     seed: int, sampling: Any, number: int, size: int, ends: set[int]
 ) -> None:
     def replay() -> ReplayBuffer:
@@ -287,7 +287,7 @@ def test_insufficient_disk_space_is_reported_when_the_first_steps_are_stored(tmp
         filled(config, 20)
 
 
-def test_sampling_and_weights_agree_with_cpprb() -> None:
+def test_sampling_frequencies_and_importance_weights_agree_with_cpprb() -> None:
     cpprb = pytest.importorskip("cpprb")
     errors = np.random.default_rng(0).exponential(1.0, 500).astype(np.float32)
     theirs = cpprb.PrioritizedReplayBuffer(512, {"obs": {}}, alpha=0.6, eps=0.01)

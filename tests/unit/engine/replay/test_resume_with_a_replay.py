@@ -24,7 +24,7 @@ def numbers_of_iterations(training: Training, iterations: int) -> list[dict[str,
     return all_numbers(results)
 
 
-def test_a_resumed_run_gives_the_same_results(tmp_path: Path) -> None:
+def test_a_resumed_run_gives_the_same_results_as_an_uninterrupted_one(tmp_path: Path) -> None:
     replay = {"capacity": 500, "sampling": "prioritized", "priority_beta": [[0, 0.4], [2000, 1.0]]}
     with Training("CartPole-v1", DQN(**CONFIG, replay=replay), seed=1) as training:
         numbers_of_iterations(training, 3)
@@ -51,7 +51,7 @@ def test_a_run_resumed_without_its_replay_buffer_refills_it_before_learning(tmp_
     assert learned[2] > 0
 
 
-def test_results_report_the_memory_of_the_replay_buffer() -> None:
+def test_results_include_the_memory_that_the_replay_buffer_uses() -> None:
     config = {**CONFIG, "n_step": 1, "min_env_steps_per_iteration": 10}
     with Training("CartPole-v1", DQN(**{**config, "replay": {"capacity": 1_000_000}})) as training:
         # Observation, action and reward, whether it ended, was cut off, is a step and can be drawn.

@@ -107,7 +107,7 @@ def drawable(ring: ReplayRing) -> SampleBatch:
     rows=st.integers(14, 40),
     inserts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 7), st.integers(0, 7)), min_size=1, max_size=30),
 )
-def test_sampled_transitions_really_happened(
+def test_sampled_transitions_equal_recorded_ones(
     seed: int, n_step: int, columns: int, rows: int, inserts: list[tuple[int, int, int]]
 ) -> None:
     """This holds for any lengths of fragments, speeds of workers, episode ends, and restarts of workers."""
@@ -148,7 +148,7 @@ def test_sampled_transitions_really_happened(
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), lengths=st.lists(st.integers(1, 7), min_size=1, max_size=12))
-def test_walking_from_row_to_row_reproduces_the_stream(seed: int, lengths: list[int]) -> None:
+def test_reading_the_stored_rows_in_order_reproduces_the_stream(seed: int, lengths: list[int]) -> None:
     rng = np.random.default_rng(seed)
     ring = ReplayRing(2 * 3 * 16, 2, 1, GAMMA, extra=("tags",))
     streams = [Stream(3, rng), Stream(3, rng)]
@@ -184,7 +184,7 @@ def test_an_insertion_reports_the_rows_that_it_writes_and_overwrites() -> None:
     assert inserted.lost.tolist() == [1, 2, 3, 4]
 
 
-def test_extra_columns_that_are_not_named_are_not_stored() -> None:
+def test_extra_columns_are_stored_only_if_they_are_named() -> None:
     ring = ReplayRing(20, 1, 1, GAMMA)
     ring.insert(0, Stream(1, np.random.default_rng(0)).fragment(4))
     with pytest.raises(KeyError, match="tags"):

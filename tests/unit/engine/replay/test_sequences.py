@@ -88,7 +88,7 @@ def replay_of(capacity: int, *, num_workers: int = 1, n_step: int = 3, **setting
 
 @pytest.mark.parametrize("capacity", [10_000, 2 * 2 * 61])
 @pytest.mark.parametrize(("burn_in", "n_step"), [(4, 3), (0, 1)])
-def test_sequences_contain_consecutive_steps_as_they_happened(capacity: int, burn_in: int, n_step: int) -> None:
+def test_sequences_contain_consecutive_steps_as_recorded(capacity: int, burn_in: int, n_step: int) -> None:
     columns = 2
     replay = replay_of(capacity, num_workers=2, n_step=n_step, burn_in=burn_in)
     streams = [Stream(worker, columns) for worker in range(2)]
@@ -144,7 +144,7 @@ def test_sequences_contain_consecutive_steps_as_they_happened(capacity: int, bur
         assert len(firsts) == pytest.approx(2 * columns * (kept - span) / 3, abs=2 * columns)
 
 
-def test_an_interrupted_stream_ends_with_its_last_observation() -> None:
+def test_a_stored_stream_that_was_interrupted_ends_with_its_last_observation() -> None:
     replay, stream = replay_of(1000, burn_in=0, length=4, n_step=2, stride=1), Stream(0, 1)
     replay.add(0, stream.fragment(6))
     stream.rows[-1].update(terminateds=np.array([False]), truncateds=np.array([False]))
@@ -158,7 +158,7 @@ def test_an_interrupted_stream_ends_with_its_last_observation() -> None:
     assert not before["valid"][0, 2] or before["steps"][0, 2] == 1
 
 
-def test_nothing_is_ready_until_a_whole_sequence_is_stored() -> None:
+def test_no_sequence_is_ready_until_all_of_its_steps_are_stored() -> None:
     replay, stream = replay_of(1000), Stream(0, 1)
     for _ in range(11):
         replay.add(0, stream.fragment(1))
@@ -179,7 +179,7 @@ def test_every_sequence_is_drawn_equally_often() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_several_minibatches_at_once_equal_single_draws(sampling: Any) -> None:
+def test_minibatches_drawn_together_equal_those_drawn_one_by_one(sampling: Any) -> None:
     together, one_by_one = (replay_of(1000, sampling=sampling) for _ in range(2))
     for replay in (together, one_by_one):
         replay.add(0, Stream(0, 2).fragment(60))
@@ -190,7 +190,7 @@ def test_several_minibatches_at_once_equal_single_draws(sampling: Any) -> None:
     assert together.drawn_batches == one_by_one.drawn_batches == 3
 
 
-def test_sequences_are_sampled_by_priority_and_new_ones_with_the_largest() -> None:
+def test_sequences_are_sampled_by_priority_and_new_ones_have_the_largest_priority() -> None:
     replay, stream = replay_of(1000, priority_alpha=1.0, priority_beta=0.5, priority_epsilon=1e-9), Stream(0, 1)
     replay.add(0, stream.fragment(19))
     assert replay.num_ready == 3
@@ -255,7 +255,7 @@ def test_a_buffer_that_is_not_saved_starts_empty_but_continues_its_random_draws(
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
-def test_a_resumed_buffer_continues_identically(sampling: Any) -> None:
+def test_a_resumed_sequence_buffer_continues_identically(sampling: Any) -> None:
     replay, stream = replay_of(200, sampling=sampling), Stream(0, 2)
     for _ in range(12):
         replay.add(0, stream.fragment(7))

@@ -20,7 +20,7 @@ def plain_draw(values: np.ndarray, fractions: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=40, deadline=None)
 @given(size=SIZES, seed=st.integers(0, 2**32 - 1), zeros=st.sampled_from([0.0, 0.5, 0.99]))
-def test_draws_agree_with_plain_cumulative_sums(size: int, seed: int, zeros: float) -> None:
+def test_draws_agree_with_those_from_plain_cumulative_sums(size: int, seed: int, zeros: float) -> None:
     """Integers are added without rounding, so both agree in every draw."""
     rng = np.random.default_rng(seed)
     values = rng.integers(1, 1000, size) * (rng.random(size) >= zeros).astype(np.float64)
@@ -51,7 +51,7 @@ def test_sums_do_not_depend_on_the_order_of_updates(size: int, seed: int) -> Non
 
 @settings(max_examples=20, deadline=None)
 @given(size=st.sampled_from([33, 1025, 33_000]), seed=st.integers(0, 2**32 - 1))
-def test_a_zero_is_never_drawn(size: int, seed: int) -> None:
+def test_a_number_that_is_zero_is_never_drawn(size: int, seed: int) -> None:
     """Not even if rounding leaves more of a fraction than a block contains, which numbers of all sizes provoke."""
     rng = np.random.default_rng(seed)
     values = np.where(rng.random(size) < 0.1, rng.lognormal(0.0, 10.0, size), 0.0)
@@ -94,7 +94,7 @@ def test_numbers_are_drawn_in_proportion_to_their_size() -> None:
     assert abs(chi_square - degrees) < 4 * np.sqrt(2 * degrees)
 
 
-def test_drawing_from_zeros_is_an_error() -> None:
+def test_drawing_when_all_numbers_are_zero_is_an_error() -> None:
     for size in (5, 5000):
         with pytest.raises(ValueError, match="are zero"):
             SumTree(size).draw(np.array([0.5]))

@@ -59,7 +59,7 @@ def assert_equal_bits(ours: SampleBatch, theirs: SampleBatch) -> None:
     sampling=st.sampled_from(["uniform", "prioritized"]),
     seed=st.integers(0, 1000),
 )
-def test_sampled_indices_and_columns_equal_numpys(
+def test_the_kernel_samples_the_same_indices_and_columns_as_numpy(
     n_step: int,
     slots: int,
     workers: int,
@@ -115,7 +115,7 @@ def test_sampling_while_no_step_is_complete_is_an_error(in_kernels: bool) -> Non
         replay.sample(4, 0)
 
 
-def test_stacks_of_frames_are_rebuilt_by_numpy() -> None:
+def test_stacks_of_frames_are_rebuilt_with_the_same_bits_with_and_without_kernels() -> None:
     def stacks(first: int, length: int) -> SampleBatch:
         numbers = np.arange(first, first + length + 1, dtype=np.uint8)[:, None, None] + np.arange(4, dtype=np.uint8)
         whole = fragment(np.random.default_rng(first), length, 1, 0.0)

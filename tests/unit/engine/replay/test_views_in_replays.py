@@ -43,7 +43,7 @@ def assert_seen(expected: dict[bytes, list[Any]], tree: Any, where: np.ndarray) 
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_views_in_transitions_equal_those_seen_also_across_the_end_of_the_ring(n_step: int) -> None:
+def test_views_in_transitions_equal_those_the_policy_saw_even_across_the_end_of_the_ring(n_step: int) -> None:
     batches = fragments_of(policy_of(), LENGTH, 16)
     replay = ReplayBuffer(ReplayConfig(capacity=CAPACITY), num_workers=1, n_step=n_step, gamma=0.9, seed=0)
     expected = seen_in(batches)
@@ -57,7 +57,7 @@ def test_views_in_transitions_equal_those_seen_also_across_the_end_of_the_ring(n
         assert not drawn["obs"][VIEW_PREV_REWARDS][starts].any()
 
 
-def test_the_buffer_stores_each_observation_once_and_continues_from_its_state() -> None:
+def test_a_buffer_of_views_stores_each_observation_once_and_continues_when_restored() -> None:
     batches = fragments_of(policy_of(), LENGTH, 10)
     first, second = (
         ReplayBuffer(ReplayConfig(capacity=CAPACITY), num_workers=1, n_step=1, gamma=0.9, seed=0) for _ in range(2)
@@ -90,7 +90,7 @@ def test_views_from_a_replaced_worker_do_not_include_earlier_observations() -> N
         assert_seen(expected, drawn["next_obs"], drawn["valid"])
 
 
-def test_views_in_sequences_equal_those_seen() -> None:
+def test_views_in_sequences_equal_those_the_policy_saw() -> None:
     batches = fragments_of(policy_of(core="lstm"), LENGTH, 16)
     expected = seen_in(batches)
     config = SequenceReplayConfig(capacity=CAPACITY, length=6, burn_in=3, stride=3)
@@ -105,7 +105,7 @@ def test_views_in_sequences_equal_those_seen() -> None:
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_views_are_right_for_agents_that_are_born_and_die_in_the_same_slots(clock: str) -> None:
+def test_views_are_correct_for_agents_that_are_born_and_die_in_the_same_slots(clock: str) -> None:
     _, worlds = lives(clock)
     batches = [own.batches["default"] for own in fragments(slot_recorder(worlds, LENGTH, "views"), LENGTH, 20)]
     expected = seen_in(batches)

@@ -58,7 +58,7 @@ def features_of(policy: CuriousPolicy, name: str, **inputs: Any) -> Tensor:
     return features
 
 
-def test_rnd_rewards_are_the_error_in_predicting_a_random_network() -> None:
+def test_rnd_rewards_are_the_error_in_predicting_the_output_of_a_random_network() -> None:
     policy, batch = policy_for(), random_transitions(np.zeros((6, 1), np.int64))
     known, target = (
         features_of(policy, name, obs=batch["curiosity_next_obs"]) for name in ("learned.predictor", "fixed.target")
@@ -70,7 +70,7 @@ def test_rnd_rewards_are_the_error_in_predicting_a_random_network() -> None:
     assert expected.min() > 0  # the two networks have different initial weights
 
 
-def test_no_loss_moves_the_random_network() -> None:
+def test_no_loss_changes_the_random_network() -> None:
     policy, batch = policy_for(), random_transitions(np.zeros((6, 1), np.int64))
     flat = policy.parameters.gather(policy.module).requires_grad_()
     policy.outputs(policy.parameters.views(flat), batch).novelty_losses().sum().backward()
@@ -141,7 +141,7 @@ def test_re3_rewards_are_zero_if_there_are_too_few_neighbors() -> None:
 
 
 @pytest.mark.parametrize("kind", ["rnd", "icm", "re3"])
-def test_it_acts_like_its_actor_critic_alone(kind: str) -> None:
+def test_a_policy_with_curiosity_acts_exactly_like_its_actor_critic_alone(kind: str) -> None:
     policy = policy_for(kind=kind)
     start, size = policy.acting_range
     flat = policy.parameters.gather(policy.module).numpy()[start : start + size]
@@ -159,7 +159,7 @@ def test_it_acts_like_its_actor_critic_alone(kind: str) -> None:
     [{"obs": 3}, {"prev_actions": 1}, {"prev_rewards": 2}, {"obs": 3, "prev_actions": 2, "prev_rewards": 1}],
     ids=lambda views: ", ".join(views),
 )
-def test_intrinsic_rewards_do_not_depend_on_the_policys_views(kind: str, views: dict[str, int]) -> None:
+def test_intrinsic_rewards_do_not_depend_on_the_views_of_the_policy(kind: str, views: dict[str, int]) -> None:
     viewed, plain = policy_for(views=views, kind=kind), policy_for(kind=kind)
     assert viewed.leaves != plain.leaves
     assert viewed.novelty_leaves == plain.novelty_leaves
@@ -169,7 +169,7 @@ def test_intrinsic_rewards_do_not_depend_on_the_policys_views(kind: str, views: 
     assert expected.any()
 
 
-def test_novelty_inputs_are_all_parts_of_the_observation_except_the_action_mask() -> None:
+def test_all_parts_of_the_observation_except_the_action_mask_are_novelty_inputs() -> None:
     space = Dict(position=Box(-1.0, 1.0, (2,)), kind=Discrete(4), action_mask=MultiBinary(3))
     leaves = policy_for(observations=space).novelty_leaves
     assert map_tree(lambda leaf: leaf.is_normalized, leaves) == {"kind": False, "position": True}

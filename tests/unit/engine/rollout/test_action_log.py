@@ -17,7 +17,7 @@ def numbered(log: ActionLog, fragments: int, length: int, longest: int) -> None:
 
 
 @pytest.mark.parametrize("longest", [0, 1, 7, 10, 63])
-def test_latest_returns_the_last_actions_of_each_env_slot(longest: int) -> None:
+def test_latest_returns_the_requested_number_of_last_actions_of_each_env_slot(longest: int) -> None:
     log = ActionLog()
     numbered(log, 20, 5, longest)
     first, second = log.latest([longest, min(longest, 3)])
@@ -25,7 +25,7 @@ def test_latest_returns_the_last_actions_of_each_env_slot(longest: int) -> None:
     assert second.tolist() == [-row for row in range(100 - min(longest, 3), 100)]
 
 
-def test_trimming_bounds_memory_by_the_longest_episode_and_is_rarely_needed() -> None:
+def test_rare_trimming_keeps_memory_bounded_by_the_longest_episode() -> None:
     log, trims = ActionLog(), 0
     fragments = []
     for _ in range(1000):
@@ -40,7 +40,7 @@ def test_trimming_bounds_memory_by_the_longest_episode_and_is_rarely_needed() ->
     assert trims < 1000 / 7
 
 
-def test_a_log_loaded_from_another_logs_actions_continues_identically() -> None:
+def test_a_log_loaded_with_the_latest_actions_of_another_log_continues_like_it() -> None:
     log, other = ActionLog(), ActionLog()
     numbered(log, 3, 5, 12)
     other.load(log.latest([2, 12]))
@@ -50,7 +50,7 @@ def test_a_log_loaded_from_another_logs_actions_continues_identically() -> None:
         np.testing.assert_array_equal(expected, found)
 
 
-def test_a_log_of_episodes_without_steps_can_be_loaded_and_is_empty() -> None:
+def test_a_log_loaded_from_episodes_without_steps_is_empty() -> None:
     log = ActionLog()
     numbered(log, 1, 5, 0)
     other = ActionLog()

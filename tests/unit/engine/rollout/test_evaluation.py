@@ -86,14 +86,14 @@ def test_a_deterministic_policy_plays_the_same_episodes_with_any_number_of_envs(
 
 
 @pytest.mark.parametrize("num_envs", [1, 3, 8, 40])
-def test_each_episode_uses_the_seed_of_its_number_whatever_the_episode_lengths(num_envs: int) -> None:
+def test_the_seed_of_an_episode_depends_on_its_number_and_not_on_episode_lengths(num_envs: int) -> None:
     seeds = [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(20)]
     result = evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5, num_envs=num_envs)
     assert result.lengths == [seed % 50 + 1 for seed in seeds]
     assert result.returns == [float(seed % 7 * (seed % 50 + 1)) for seed in seeds]
 
 
-def test_evaluation_episodes_are_not_those_of_training() -> None:
+def test_evaluation_episodes_use_different_seeds_from_training_episodes() -> None:
     assert EvaluationSeeds(5, 0, 1).seed(0, 0) != EvaluationSeeds(5, 0, 0).seed(0, 0)
 
 
@@ -104,7 +104,7 @@ def test_seeds_computed_for_many_episodes_equal_those_computed_one_by_one() -> N
     assert many.ravel().tolist() == [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(12)]
 
 
-def test_exploring_draws_its_actions_from_the_seed() -> None:
+def test_actions_of_an_exploring_policy_are_determined_by_the_evaluation_seed() -> None:
     first, again = (evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=1, actions="sampled") for _ in range(2))
     assert first == again
     assert first != evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=2, actions="sampled")
@@ -183,12 +183,12 @@ def test_the_confidence_interval_is_the_mean_plus_or_minus_1_96_standard_errors(
     assert EvaluationResult(returns, [1] * 400).ci95 == (low, high)
 
 
-def test_the_interval_of_equal_returns_is_a_point() -> None:
+def test_the_confidence_interval_of_equal_returns_is_a_single_point() -> None:
     assert EvaluationResult([500.0] * 20, [500] * 20).ci95 == (500.0, 500.0)
     assert EvaluationResult([7.0], [3]).ci95 == (7.0, 7.0)
 
 
-def test_a_result_is_plain_data() -> None:
+def test_an_evaluation_result_converts_to_plain_data() -> None:
     result = EvaluationResult([1.0, 3.0], [10, 20])
     assert result.to_dict() == {
         "episodes": 2,
@@ -214,7 +214,7 @@ def test_a_policy_none_of_whose_agents_appeared_has_no_statistics() -> None:
     assert world.to_dict()["policies"] == {"idle": {"episodes": 0, **statistics, "returns": [], "lengths": []}}
 
 
-def test_a_result_contains_the_sum_of_each_column_per_episode() -> None:
+def test_an_evaluation_result_contains_the_sum_of_each_column_per_episode() -> None:
     two_lanes = EnvConfig(id="rlrun.toys:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
     result = evaluate({"default": AlwaysChanges()}, two_lanes, 5, seed=0, num_envs=2)
     # It drives fast from cell 0, slowly from 2, and fast from 3, which is busy.
@@ -225,7 +225,7 @@ def test_a_result_contains_the_sum_of_each_column_per_episode() -> None:
     assert "rates_ci95" not in result.to_dict()
 
 
-def test_a_column_that_is_0_or_1_in_each_episode_is_a_rate_with_an_exact_interval() -> None:
+def test_a_column_that_sums_to_0_or_1_in_each_episode_is_reported_as_a_rate_with_an_exact_interval() -> None:
     columns = {"success": [0.0] * 10, "cost": [0.0, 2.0] * 5, "none": []}
     result = EvaluationResult([0.0] * 10, [1] * 10, columns=columns)
     assert result.rates == {"success": (0.0, pytest.approx(1 - 0.025**0.1))}
@@ -252,7 +252,7 @@ def test_numbers_in_the_info_of_the_last_steps_are_collected_by_name() -> None:
     assert result.to_dict()["infos"] == result.infos
 
 
-def test_numbers_beyond_the_first_thousand_are_left_out_with_a_warning(wording) -> None:
+def test_info_numbers_beyond_the_first_1000_names_are_left_out_with_a_warning(wording) -> None:
     infos = [{f"{episode}/{number}": 1.0 for number in range(600)} for episode in range(2)]
     with wording.warned(UserWarning, "1,000", "1/400"):
         found = numbers_by_name(infos)
@@ -273,7 +273,7 @@ class CountsSteps(CartPoles):
         return step._replace(infos={agent: {"stood": self.steps} for agent in ended})
 
 
-def test_infos_of_a_world_belong_to_the_policies_of_its_agents() -> None:
+def test_numbers_in_a_worlds_infos_are_reported_for_the_policy_of_each_agent() -> None:
     world = EnvConfig(world=f"{__name__}:CountsSteps")
     mapping = PolicyMapping(("left", "right"), {"pole_0": "left", "*": "right"})
     result = evaluate({"left": SitsStill(), "right": SitsStill()}, world, 3, seed=1, mapping=mapping, num_envs=2)

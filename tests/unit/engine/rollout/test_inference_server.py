@@ -92,7 +92,7 @@ def server_of(network: Any, **more: Any) -> InferenceServer:
     return InferenceServer({"default": [network]}, 2, **{"by_round": True, "max_batch": None, "device": "cpu", **more})
 
 
-def test_each_round_is_one_forward_pass_that_uses_the_state_kept_on_the_server(threads: ThreadPoolExecutor) -> None:
+def test_each_round_takes_one_forward_pass_with_the_state_kept_on_the_server(threads: ThreadPoolExecutor) -> None:
     server = server_of(network := Scaled())
     one, two = Caller(server, threads, 1), Caller(server, threads, 2)
     server.follow((1, weights(0)))
@@ -107,7 +107,7 @@ def test_each_round_is_one_forward_pass_that_uses_the_state_kept_on_the_server(t
     server.close()
 
 
-def test_a_client_that_has_finished_its_fragment_is_not_waited_for(threads: ThreadPoolExecutor) -> None:
+def test_the_server_does_not_wait_for_a_client_that_has_finished_its_fragment(threads: ThreadPoolExecutor) -> None:
     server = server_of(Scaled())
     one, two = Caller(server, threads, 1), Caller(server, threads, 2)
     server.follow((1, weights(0)))
@@ -118,7 +118,7 @@ def test_a_client_that_has_finished_its_fragment_is_not_waited_for(threads: Thre
     server.close()
 
 
-def test_a_restarted_worker_gets_the_same_answers_again_and_its_lost_steps_are_counted(
+def test_a_restarted_worker_gets_the_same_answers_as_before_and_its_lost_steps_are_counted(
     threads: ThreadPoolExecutor,
 ) -> None:
     server = server_of(Scaled())
@@ -147,7 +147,7 @@ def test_a_request_waits_for_the_weights_version_it_asks_for(threads: ThreadPool
     server.close()
 
 
-def test_no_pass_has_more_than_max_batch_rows(threads: ThreadPoolExecutor) -> None:
+def test_no_forward_pass_has_more_than_max_batch_rows(threads: ThreadPoolExecutor) -> None:
     server = server_of(network := Scaled(), max_batch=3)
     server.follow((1, weights(0)))
     assert Caller(server, threads, 2).outputs((0, 0), 3.0, ZEROS) == [6.0, 6.0]
@@ -155,7 +155,7 @@ def test_no_pass_has_more_than_max_batch_rows(threads: ThreadPoolExecutor) -> No
     server.close()
 
 
-def test_the_exception_of_a_network_reaches_the_worker(threads: ThreadPoolExecutor) -> None:
+def test_an_exception_in_a_network_reaches_the_worker(threads: ThreadPoolExecutor) -> None:
     server = server_of(Scaled())
     server.follow((1, weights(0)))
     with pytest.raises(ValueError, match="negative"):

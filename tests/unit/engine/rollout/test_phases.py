@@ -81,7 +81,7 @@ def test_phase_times_add_up_to_the_fragment_time_and_fragments_do_not_overlap() 
     assert before <= first.times.began < first.times.ended <= second.times.began < second.times.ended <= after
 
 
-def test_phases_of_a_world_add_up_to_the_fragment() -> None:
+def test_phase_times_of_a_world_add_up_to_the_fragment_time() -> None:
     world = EnvConfig(world="rlrun.toys:CartPoles")
     mapping = PolicyMapping(("default",), None)
     spaces = spaces_of_policies(world, mapping)["default"]
@@ -99,7 +99,7 @@ def test_phases_of_a_world_add_up_to_the_fragment() -> None:
     made.close()
 
 
-def test_operator_time_counts_as_postprocessing_except_time_spent_learning() -> None:
+def test_time_in_operators_counts_as_postprocessing_unless_it_is_spent_learning() -> None:
     began = time.perf_counter() - 1.0
     times = FragmentTimes("here", began, began + 0.5, {"env_step": 0.3, "postprocess": 0.2})
     extended = times.extended(0.125)

@@ -78,7 +78,7 @@ def test_replaying_the_recorded_seeds_and_actions_reproduces_the_episodes(tmp_pa
     world.close()
 
 
-def test_the_batch_is_the_same_to_the_last_bit_with_and_without_raw_rows() -> None:
+def test_recording_raw_rows_does_not_change_a_single_bit_of_the_batch() -> None:
     plain, recording = worker_of(ENVS["scaled"], records=False), worker_of(ENVS["scaled"])
     for _ in range(3):
         expected, found = plain.sample(), recording.sample()
@@ -87,7 +87,7 @@ def test_the_batch_is_the_same_to_the_last_bit_with_and_without_raw_rows() -> No
             np.testing.assert_array_equal(found.batches["default"][name], column, err_msg=name)
 
 
-def test_raw_log_probabilities_are_densities_of_env_actions_and_not_of_scaled_ones() -> None:
+def test_raw_log_probabilities_are_those_of_env_actions_and_not_of_scaled_actions() -> None:
     rollout = worker_of(ENVS["scaled"]).sample()
     batch, columns = rollout.batches["default"], rollout.raw["default"].columns
     inside = (np.abs(columns["actions"][..., 0]) < 2) & batch["valid"]
@@ -96,7 +96,7 @@ def test_raw_log_probabilities_are_densities_of_env_actions_and_not_of_scaled_on
     np.testing.assert_allclose(columns["actions"][inside], 2 * batch["actions"][inside], rtol=1e-6)
 
 
-def test_a_worker_and_writer_restored_from_their_states_produce_identical_files(tmp_path: Path) -> None:
+def test_a_worker_and_writer_restored_from_their_states_write_the_same_files_as_the_originals(tmp_path: Path) -> None:
     worker = worker_of(ENVS["discrete"])
     spaces = spaces_of(ENVS["discrete"])
 

@@ -92,7 +92,9 @@ class Drifting(ConstantReward):
     ],
 )
 @pytest.mark.parametrize(("from_step", "step"), [(2, 2), (5, 5), (7, 7)])
-def test_an_invalid_observation_is_an_env_error_that_names_worker_env_episode_and_step(value, said, from_step, step):
+def test_an_invalid_observation_raises_an_env_error_that_names_worker_env_episode_and_step(
+    value, said, from_step, step
+):
     env = EnvConfig(id=f"{__name__}:Drifting", kwargs={"value": value, "from_step": from_step})
     worker = worker_for(env, num_envs=2, length=7, index=2)
     seed = EpisodeSeeds(7, 2).seed(0, 0)
@@ -105,7 +107,7 @@ def test_an_invalid_observation_is_an_env_error_that_names_worker_env_episode_an
 # different fragments.
 @pytest.mark.parametrize("length", [5, 12, 20])
 @pytest.mark.parametrize(("episode", "step"), [(0, 3), (0, 7), (1, 1), (1, 7)])
-def test_an_invalid_observation_is_reported_with_seed_and_step_even_after_its_episode(length, episode, step):
+def test_an_invalid_observation_is_reported_with_seed_and_step_even_once_its_episode_has_ended(length, episode, step):
     seed = EpisodeSeeds(7, 0).seed(1, episode)
     drift = {"value": float("nan"), "from_step": step, "in_seed": seed}
     worker = worker_for(EnvConfig(id=f"{__name__}:Drifting", kwargs=drift), num_envs=2, length=length)
@@ -114,7 +116,7 @@ def test_an_invalid_observation_is_reported_with_seed_and_step_even_after_its_ep
         [worker.sample() for _ in range(4)]
 
 
-def test_an_invalid_observation_in_a_chosen_episode_is_reported_with_its_seed(wording):
+def test_an_invalid_observation_in_an_episode_with_a_chosen_seed_is_reported_with_that_seed(wording):
     drift = {"value": float("nan"), "from_step": 7, "in_seed": 33}
     worker = worker_for(EnvConfig(id=f"{__name__}:Drifting", kwargs=drift), num_envs=2, length=20)
     worker.begin([32, 33])
@@ -122,7 +124,7 @@ def test_an_invalid_observation_in_a_chosen_episode_is_reported_with_its_seed(wo
         worker.sample()
 
 
-def test_a_fragment_has_the_promised_shapes():
+def test_the_columns_of_a_fragment_have_the_expected_shapes():
     rollout = worker_for().sample()
     batch = rollout.batches["default"]
     shapes = {name: leaf.shape for name, leaf in batch.items()}
@@ -140,7 +142,7 @@ def test_a_fragment_has_the_promised_shapes():
     assert rollout.weights_versions == {"default": 4}
 
 
-def test_the_row_after_an_end_is_invalid_and_holds_the_final_observation():
+def test_the_row_after_an_episode_end_is_invalid_and_holds_the_final_observation():
     worker = worker_for(length=200)
     fragments = [worker.sample().batches["default"] for _ in range(2)]
     ends = np.concatenate([batch["terminateds"] | batch["truncateds"] for batch in fragments])
@@ -167,7 +169,7 @@ def test_terminations_and_truncations_are_recorded_in_separate_columns(env, name
     assert not batch[other].any()
 
 
-def test_fragments_join_without_a_gap():
+def test_a_fragment_starts_with_the_closing_row_of_the_previous_one():
     worker = worker_for()
     first, second = worker.sample().batches["default"], worker.sample().batches["default"]
     np.testing.assert_array_equal(first["obs"][-1], second["obs"][0])
@@ -181,14 +183,14 @@ def test_episode_returns_and_lengths_cover_whole_episodes_across_fragments():
     assert all(episode.episode_return == episode.length >= 8 for episode in episodes)
 
 
-def test_clipped_rewards_are_learned_from_while_returns_stay_raw():
+def test_rewards_are_clipped_in_batches_but_not_in_episode_returns():
     env = EnvConfig(id="Pendulum-v1", max_episode_steps=20)
     rollout = worker_for(env, clip=1.0).sample()
     assert rollout.batches["default"]["rewards"].min() == -1.0
     assert min(episode.episode_return for episode in rollout.episodes) < -20 * 1.0
 
 
-def test_scaled_rewards_have_the_deviation_of_discounted_returns():
+def test_rewards_are_scaled_by_the_standard_deviation_of_discounted_returns():
     env = EnvConfig(id="Pendulum-v1")
     plain, scaled = worker_for(env), worker_for(env, scale=True)
     raw, rollout = plain.sample().batches["default"]["rewards"], scaled.sample()
@@ -202,14 +204,14 @@ def test_scaled_rewards_have_the_deviation_of_discounted_returns():
     np.testing.assert_allclose(rollout.batches["default"]["rewards"], raw / returns.std(), rtol=rounding_error(50))
 
 
-def test_reset_rows_do_not_count_as_samples_of_the_return():
+def test_reset_rows_add_no_samples_to_the_return_statistics():
     env = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 2})
     delta = worker_for(env, length=12, scale=True).sample().filter_deltas["default"]["returns"]
     assert delta.count == 3 * 8
     assert delta.variance == pytest.approx(np.var([1.0, 1.9]))
 
 
-def test_the_running_return_starts_afresh_where_an_episode_ended_with_the_fragment():
+def test_the_running_return_is_reset_after_an_episode_that_ended_with_the_fragment():
     transform = RewardTransform(2, RewardSettings(0.5, normalize=True))
     rewards, valid = np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([[True, True], [True, True]])
     ends = np.array([[False, False], [True, False]])  # the first slot ends
@@ -222,7 +224,7 @@ def test_the_running_return_starts_afresh_where_an_episode_ended_with_the_fragme
     assert statistics["returns"].mean == pytest.approx((2.0 + 2.25 + 3.125) / 3)
 
 
-def test_a_fragment_without_env_steps_adds_no_return_samples():
+def test_a_fragment_without_env_steps_adds_no_samples_to_the_return_statistics():
     env = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 1})
     worker = worker_for(env, num_envs=1, length=1, scale=True)
     counts = [worker.sample().filter_deltas["default"]["returns"].count for _ in range(4)]
@@ -251,7 +253,7 @@ def worker_size(worker):
     return policy.parameters.size
 
 
-def test_the_same_seed_gives_the_same_fragments_and_another_worker_s_differ():
+def test_fragments_are_reproducible_with_a_seed_and_differ_between_workers():
     first, again, other = worker_for(), worker_for(), worker_for(index=1)
     for _ in range(2):
         batch = first.sample().batches["default"]
@@ -310,14 +312,14 @@ def assert_equal_states(first, second):
         np.testing.assert_array_equal(left["actions"], right["actions"])
 
 
-def test_the_state_holds_the_actions_of_the_present_episodes():
+def test_the_worker_state_holds_the_actions_of_current_episodes_only():
     worker = worker_for(length=5)
     for _ in range(100):
         worker.sample()
     assert all(len(slot["actions"]) == slot["length"] for slot in worker.state()["slots"])
 
 
-def test_an_env_slot_that_cannot_be_restored_starts_its_next_episode():
+def test_an_env_slot_whose_state_cannot_be_restored_starts_its_next_episode():
     worker = worker_for(scale=True)
     worker.sample()
     state = worker.state()
@@ -381,7 +383,7 @@ def test_a_worker_with_a_dense_policy_imports_neither_torch_nor_ray(tmp_path):
 TWO_LANES = EnvConfig(id="rlrun.toys:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",))
 
 
-def test_columns_of_the_infos_are_recorded_where_a_step_was_taken():
+def test_info_columns_are_recorded_only_in_rows_with_an_env_step():
     batch = worker_for(TWO_LANES, num_envs=2, length=11).sample().batches["default"]
     assert batch["cost"].dtype == np.float32
     assert batch["cost"].shape == (11, 2)
@@ -393,7 +395,7 @@ def test_columns_of_the_infos_are_recorded_where_a_step_was_taken():
     assert not batch["valid"].all()
 
 
-def test_column_sums_of_episodes_span_fragments_and_a_resume():
+def test_column_sums_of_episodes_continue_across_fragments_and_a_resume():
     worker = worker_for(TWO_LANES, num_envs=2, length=3)
     fragments = [worker.sample() for _ in range(4)]
     resumed = worker_for(TWO_LANES, num_envs=2, length=3)
@@ -433,14 +435,14 @@ def test_a_noise_matrix_is_kept_for_the_set_number_of_steps_across_fragments(eve
 
 
 @pytest.mark.parametrize(("every", "length"), [(64, 10), (64, 1), (3, 4), (7, 40)])
-def test_starting_at_a_later_fragment_draws_the_same_noise_matrices(every, length):
+def test_a_worker_that_starts_at_a_later_fragment_draws_the_noise_matrices_of_that_fragment(every, length):
     expected = np.concatenate(drawn_matrices(every, length, range(40)), -1)
     for first in (1, 7, 23):
         found = np.concatenate(drawn_matrices(every, length, range(first, 40)), -1)
         np.testing.assert_array_equal(found, expected[first * length :])
 
 
-def test_without_a_frequency_each_fragment_has_a_new_noise_matrix():
+def test_without_a_resampling_frequency_each_fragment_has_one_new_noise_matrix():
     matrices, _ = drawn_matrices(None, 40, range(3))
     assert [len(np.unique(matrices[first : first + 40, 0, 0])) for first in (0, 40, 80)] == [1, 1, 1]
     assert len(np.unique(matrices[:, 0, 0])) == 3

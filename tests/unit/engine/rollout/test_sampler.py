@@ -55,7 +55,7 @@ def columns(rollout: Rollout) -> dict[str, Any]:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
 @pytest.mark.parametrize(("env", "length"), [("CartPole-v1", 5), ("CartPole-v1", 60), ("Acrobot-v1", 1)])
-def test_a_sampler_created_from_a_sent_state_continues_with_identical_fragments(
+def test_a_sampler_created_from_the_state_of_another_continues_with_identical_fragments(
     algorithm: Any, env: str, length: int
 ) -> None:
     make, orders = sampler_and_orders(algorithm, env, length)
@@ -77,7 +77,7 @@ def test_a_sampler_created_from_a_sent_state_continues_with_identical_fragments(
     second.close()
 
 
-def test_the_state_is_sent_with_fragments_only_on_request() -> None:
+def test_fragments_include_the_sampler_state_only_on_request() -> None:
     make, orders = sampler_and_orders(ALGORITHMS["noisy DQN"], "CartPole-v1", 2)
     sampler = make(sends_place=False)
     sampler.follow(orders)
@@ -85,7 +85,7 @@ def test_the_state_is_sent_with_fragments_only_on_request() -> None:
     sampler.close()
 
 
-def test_a_log_tail_is_appended_to_the_log_of_the_previous_state() -> None:
+def test_the_tail_of_an_action_log_is_appended_to_the_log_of_the_previous_state() -> None:
     def tail(rows: list[int], length: int) -> LogTail:
         return LogTail(np.array(rows), length)
 
@@ -125,7 +125,9 @@ class ActorsHere:
             sampler.follow(orders)
 
 
-def test_a_lost_worker_resumes_after_its_last_delivered_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replacement_for_a_lost_worker_resumes_after_the_last_delivered_fragment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(remote_workers, "SupervisedActors", ActorsHere)
     make, orders = sampler_and_orders(ALGORITHMS["recurrent PPO"], "CartPole-v1", 3)
     limits: dict[str, Any] = {"marks": None, "num_cpus": 1.0, "num_gpus": 0.0, "timeout_s": 1.0, "max_restarts": 9}

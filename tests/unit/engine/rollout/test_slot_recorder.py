@@ -299,7 +299,7 @@ def test_every_step_of_every_agent_is_recorded_once_with_the_values_the_world_re
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_a_data_set_of_a_world_holds_every_step_of_every_agent_in_whole_episodes(clock, tmp_path):
+def test_a_data_set_recorded_in_a_world_holds_every_step_of_every_agent_in_whole_episodes(clock, tmp_path):
     made, worlds = lives(clock)
     recorder = slot_recorder(worlds, 9)
     behavior = recorder_behavior(recorder)
@@ -356,7 +356,7 @@ def test_a_step_carried_into_the_next_fragment_keeps_its_original_log_probabilit
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_fragments_of_7_hold_the_steps_of_one_of_70(clock, model):
+def test_ten_fragments_of_7_rows_hold_the_same_steps_as_one_of_70_rows(clock, model):
     def steps(length):
         _, worlds = lives(clock)
         batches = [
@@ -419,7 +419,7 @@ def recorded_script(world: Script, length: int, *, fragments_of: int = 0, model:
     return fragments(recorder, fragments_of or length, length // (fragments_of or length))
 
 
-def test_a_reward_before_the_first_action_counts_in_the_return_but_not_in_any_row():
+def test_a_reward_before_an_agents_first_action_counts_toward_its_return_but_appears_in_no_row():
     world = Script(
         {"a": 1},
         after({"a": 2}, {"a": 1.0, "b": 5.0}),  # b is paid before it observes anything
@@ -451,7 +451,7 @@ def test_returns_exclude_rewards_given_to_dead_agents():
     assert recorded.dropped_rewards == 2
 
 
-def test_costs_until_the_next_decision_are_added_to_the_open_step():
+def test_costs_are_added_to_an_agents_open_step_until_its_next_decision():
     world = Script(
         {"a": 1},
         after({"b": 2}, costs={"a": 1.0}),  # b is not there yet
@@ -470,7 +470,7 @@ def test_costs_until_the_next_decision_are_added_to_the_open_step():
     assert [own.columns for own in recorded.episodes] == [{"cost": 63.0}]
 
 
-def test_costs_of_an_open_step_carry_over_into_the_next_fragment():
+def test_costs_of_an_open_step_are_carried_over_into_the_next_fragment():
     steps = [
         after({"b": 2}, costs={"a": 1.0}),
         after({"b": 3}, costs={"a": 2.0, "b": 0.0}),
@@ -502,7 +502,7 @@ def test_cost_sums_continue_after_a_resume(clock):
     assert [own.columns["cost"] for own in found.episodes] == [27.0]
 
 
-def test_the_opponents_last_move_ends_the_step_that_is_open():
+def test_the_last_move_of_the_opponent_ends_an_agents_open_step():
     world = Script(
         {"a": 1},
         after({"b": 2}),
@@ -561,7 +561,7 @@ def test_agents_truncated_without_a_final_observation_bootstrap_from_their_last_
     assert batch["obs"][4, 0, 0] == 5
 
 
-def test_a_newborn_agent_does_not_inherit_the_recurrent_state_of_its_slots_last_owner():
+def test_a_new_agent_does_not_inherit_the_recurrent_state_of_its_slots_previous_owner():
     lived = (after({"a": 2}), after({"a": 3}), after({"a": 4}, terminates="a"), after({"b": 1}), after({"b": 2}))
     world = Script({"a": 1, "c": 0}, *(step._replace(observations={**step.observations, "c": 0}) for step in lived))
     world.possible_agents = ["a", "b", "c"]
@@ -587,7 +587,7 @@ def test_an_agent_keeps_its_recurrent_state_while_it_does_not_act():
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_moments_of_observations_count_each_observation_that_was_shown_once(clock):
+def test_observation_statistics_count_each_shown_observation_exactly_once(clock):
     made, worlds = lives(clock, num_worlds=1)
     recorded = fragments(slot_recorder(worlds, 5), 5, 20)
     seen = [

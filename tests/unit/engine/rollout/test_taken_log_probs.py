@@ -72,7 +72,9 @@ def mixed(epsilon: Any, preferred: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("algorithm", "epsilons"), [(DQN(model=MODEL), 0.4), (Apex(model=MODEL), None)])
-def test_epsilon_greedy_actions_have_the_probability_of_their_env_slot(algorithm: Any, epsilons: float | None) -> None:
+def test_epsilon_greedy_actions_have_the_probability_given_by_the_epsilon_of_their_env_slot(
+    algorithm: Any, epsilons: float | None
+) -> None:
     found, actions, outputs, _ = log_probs_and_outputs(algorithm)
     own = np.array([0.4 ** (1 + 7 * slot / 2) for slot in range(3)]) if epsilons is None else epsilons
     expected = mixed(own, actions == outputs.argmax(-1))
@@ -80,14 +82,14 @@ def test_epsilon_greedy_actions_have_the_probability_of_their_env_slot(algorithm
     assert len(np.unique(found[found != 0])) >= 2
 
 
-def test_soft_q_actions_have_the_probability_of_the_softmax() -> None:
+def test_soft_q_actions_have_the_probability_given_by_the_epsilon_mixed_softmax() -> None:
     found, actions, outputs, _ = log_probs_and_outputs(DQN(model=MODEL, exploration="soft_q"))
     preferred = np.take_along_axis(np.exp(log_softmax(outputs / np.float32(0.5))), actions[..., None], -1)[..., 0]
     np.testing.assert_allclose(found[found != 0], mixed(0.4, preferred)[found != 0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("family", [SAC, TD3])
-def test_continuous_actions_have_the_density_of_torques_and_are_uniform_before_learning_starts(family: Any) -> None:
+def test_continuous_actions_have_densities_in_env_units_and_are_uniform_before_learning_starts(family: Any) -> None:
     algorithm = family(model=MODEL, learning_starts=STARTS)
     found, actions, outputs, worker = log_probs_and_outputs(algorithm)
     expected = behavior_log_probs(worker.behaviors["default"], outputs, actions)  # type: ignore[arg-type]
@@ -96,7 +98,7 @@ def test_continuous_actions_have_the_density_of_torques_and_are_uniform_before_l
     np.testing.assert_allclose(early[early != 0], -np.log(4), rtol=1e-6)  # torques from -2 to 2
 
 
-def test_clipped_noise_has_a_density_within_the_bounds_and_the_rest_of_the_probability_on_them() -> None:
+def test_clipped_noise_has_a_density_within_the_bounds_and_its_remaining_probability_on_them() -> None:
     env = spaces_of(EnvConfig(id="Pendulum-v1"))
     exploration = ActionNoise(DeterministicBoxActions(BoxScale(env.action)))
     exploration.std = 0.7
@@ -113,7 +115,7 @@ def test_clipped_noise_has_a_density_within_the_bounds_and_the_rest_of_the_proba
 
 @pytest.mark.parametrize("algorithm", [DQN(model=MODEL), Apex(model=MODEL), SAC(learning_starts=0), TD3(), DDPG()])
 @pytest.mark.parametrize("env_steps", [0, STARTS])
-def test_fragments_are_the_same_to_the_last_bit_with_and_without_a_recording(algorithm: Any, env_steps: int) -> None:
+def test_recording_does_not_change_a_single_bit_of_the_fragments(algorithm: Any, env_steps: int) -> None:
     workers = [worker_of(algorithm, records=records, env_steps=env_steps) for records in (False, True)]
     for _ in range(2):
         expected, found = (worker.sample().batches["default"] for worker in workers)
@@ -131,6 +133,6 @@ def test_fragments_are_the_same_to_the_last_bit_with_and_without_a_recording(alg
         DAgger(expert="rlrun.toys:nobody"),
     ],
 )
-def test_parameter_noise_correlated_noise_and_expert_actions_have_no_log_probability(algorithm: Any) -> None:
+def test_actions_with_parameter_or_correlated_noise_or_of_an_expert_have_no_log_probability(algorithm: Any) -> None:
     behavior = worker_of(algorithm).behaviors["default"]
     assert not {"outputs", "taken_logp"} & behavior.collector.allocate(2, 3).keys()

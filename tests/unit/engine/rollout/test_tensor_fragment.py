@@ -105,7 +105,7 @@ def test_recorded_steps_with_continuous_actions_are_bit_identical_to_eager_steps
     check(Training({"tensors": "rlrun.toys:tensor_pendulum"}, small(compile=False)))
 
 
-def test_a_training_with_recorded_updates_and_steps_is_bit_identical_to_an_eager_one(
+def test_training_with_recorded_updates_and_steps_is_bit_identical_to_eager_training(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     algorithm = small(compile=False, lr={"adaptive_kl": 0.01}, normalize_observations=True)

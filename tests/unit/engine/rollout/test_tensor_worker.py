@@ -196,7 +196,7 @@ def test_multi_discrete_and_multi_binary_actions_are_sampled_and_learned_from(ac
 
 
 @pytest.mark.parametrize("core", ["lstm", "gru"])
-def test_a_recurrent_policy_continues_its_state_and_forgets_at_the_start_of_an_episode(core: str) -> None:
+def test_a_recurrent_policy_keeps_its_state_across_fragments_and_resets_it_for_each_episode(core: str) -> None:
     worker = worker_of(small(model={"hiddens": [8], "core": core, "core_width": 4}, seq_len=2))
     first, second = (
         map_tree(torch.clone, dict(worker.sample().batches["default"], weights_version=torch.zeros(()))) for _ in "ab"
@@ -226,7 +226,7 @@ def test_without_a_final_observation_the_value_before_the_step_takes_its_place()
     assert torch.equal(batch["final_values"], batch["values"][:-1])
 
 
-def test_steps_without_a_final_observation_can_be_left_out() -> None:
+def test_truncated_steps_without_a_final_observation_can_be_left_out() -> None:
     batch = worker_of(small(), finals=False, missing_final="drop").sample().batches["default"]
     assert batch["valid"].T.tolist() == [[True, False] * 2 + [True], [True, True, False, True, True]]
     assert batch["truncateds"].T.tolist() == [[True, True] * 2 + [False], [False, True, True, False, False]]
@@ -253,7 +253,7 @@ def test_invalid_return_values_of_an_env_are_described(fault: str, found: str) -
 
 
 @pytest.mark.parametrize("scale", [True, False])
-def test_rewards_are_scaled_as_in_numpy(scale: bool) -> None:
+def test_rewards_are_scaled_as_by_the_numpy_implementation(scale: bool) -> None:
     draws, settings = (
         np.random.default_rng(0),
         RewardSettings(0.9, UNSCALED if scale else RewardScale(3.0, clip=0.5), scale),
@@ -313,7 +313,7 @@ def test_weights_and_recomputed_values_stay_on_the_device(monkeypatch: pytest.Mo
     made.step()
 
 
-def test_an_update_from_tensors_matches_one_from_the_same_steps_as_numpy_arrays() -> None:
+def test_an_update_from_tensors_matches_an_update_from_the_same_steps_in_numpy_arrays() -> None:
     algorithm = small(num_envs_per_worker=3, train_batch_size=24, minibatch_size=6, compile=False)
     tensors = Training({"tensors": "rlrun.toys:tensor_pendulum"}, algorithm)
     arrays = Training("Pendulum-v1", algorithm).running  # with the same seed, so with the same first weights
@@ -330,7 +330,7 @@ def test_an_update_from_tensors_matches_one_from_the_same_steps_as_numpy_arrays(
 COLUMNS = ("obs", "actions", "logp", "values", "rewards", "terminateds", "truncateds", "valid")
 
 
-def test_a_resumed_training_continues_exactly_if_the_env_saves_its_state(tmp_path: Path) -> None:
+def test_a_resumed_training_continues_exactly_if_the_tensor_env_saves_its_state(tmp_path: Path) -> None:
     settings = {"normalize_rewards": True, "model": {"hiddens": [8], "core": "lstm", "core_width": 4}, "seq_len": 4}
     made = training(small(**settings))
     made.step()
@@ -344,7 +344,7 @@ def test_a_resumed_training_continues_exactly_if_the_env_saves_its_state(tmp_pat
     assert np.array_equal(made.running.trainee.learner.flat(), resumed.running.trainee.learner.flat())
 
 
-def test_a_resumed_training_starts_new_episodes_and_reports_it_if_the_env_saves_no_state(tmp_path: Path) -> None:
+def test_if_a_tensor_env_saves_no_state_a_resumed_training_reports_the_episodes_it_starts_anew(tmp_path: Path) -> None:
     made = training(small(), saves=False)
     made.step()
     made.save(tmp_path / "saved")
@@ -363,14 +363,16 @@ def test_a_resumed_training_starts_new_episodes_and_reports_it_if_the_env_saves_
         ({"rollout_fragment_length": 2}, "train_batch_size (10)"),
     ],
 )
-def test_settings_that_need_experience_on_the_host_are_refused_by_name(settings: dict[str, Any], named: str) -> None:
+def test_the_refusal_of_settings_that_need_experience_on_the_host_names_them(
+    settings: dict[str, Any], named: str
+) -> None:
     with pytest.raises(UsageError) as error:
         training(small(**settings)).step()
     assert named in str(error.value)
 
 
 @pytest.mark.parametrize("kind", [DQN, IPPO, PG, APPO, TRPO], ids=lambda kind: str(kind.__name__))
-def test_algorithms_whose_operators_or_policies_run_on_the_host_are_refused_in_their_plan(kind: Any) -> None:
+def test_planning_an_algorithm_whose_operators_or_policies_run_on_the_host_is_refused(kind: Any) -> None:
     env = EnvConfig.parse({"tensors": f"{HERE}:Counter"})
     with pytest.raises(UsageError, match=f"^{kind.name()} .*use ppo"):
         Description(env, Policies.alone(kind())).plan()
@@ -395,7 +397,7 @@ def test_a_policy_that_acts_on_the_host_is_refused_even_if_its_policy_family_is_
 
 
 @pytest.mark.parametrize("kind", [GRPO, RLOO])
-def test_episodes_of_a_group_share_their_start_and_advantages_compare_their_returns(kind: type[GRPO]) -> None:
+def test_episodes_of_a_group_start_alike_and_their_advantages_compare_their_returns(kind: type[GRPO]) -> None:
     sizes: Any = {"num_envs_per_worker": 4, "group_size": 2, "rollout_fragment_length": 4, "train_batch_size": 16}
     algorithm = kind(**sizes, minibatch_size=16, min_env_steps_per_iteration=0, model={"hiddens": [8]})
     made = training(algorithm)
@@ -414,7 +416,7 @@ def test_episodes_of_a_group_share_their_start_and_advantages_compare_their_retu
         training(algorithm, seeds_episodes=False).step()
 
 
-def test_an_evaluation_has_its_own_env_slots() -> None:
+def test_an_evaluation_does_not_use_the_env_slots_of_training() -> None:
     made = training(small())
     made.step()
     found = made.evaluate(4)

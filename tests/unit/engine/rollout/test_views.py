@@ -130,7 +130,7 @@ def by_hand(batches: list[SampleBatch]) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("length", [1, 3, 8])
-def test_views_contain_the_episodes_history_padded_with_zeros_across_fragments(length: int) -> None:
+def test_views_contain_the_history_of_the_episode_across_fragments_padded_with_zeros(length: int) -> None:
     batches = fragments_of(policy_of(), length, 48 // length)
     assert (np.concatenate([own["valid"] for own in batches]) == 0).sum() > 20
     expected = by_hand(batches)
@@ -144,7 +144,7 @@ def test_views_contain_the_episodes_history_padded_with_zeros_across_fragments(l
             np.testing.assert_array_equal(closing[-1], first[0], err_msg=name)
 
 
-def test_views_of_joined_fragments_equal_views_of_the_separate_fragments() -> None:
+def test_views_of_joined_fragments_equal_the_joined_views_of_the_fragments() -> None:
     parts = fragments_of(policy_of(), 4, 3)
     joined = viewed(joined_fragments(parts))["obs"]
     for name, column in named_leaves(joined):
@@ -165,7 +165,7 @@ def test_views_of_a_fragment_in_which_no_agent_acts_are_empty() -> None:
     assert (seen[VIEW_PREV_ACTIONS] == NONE).all()
 
 
-def test_an_observation_is_stored_once() -> None:
+def test_views_of_several_steps_store_each_observation_only_once() -> None:
     (batch,) = fragments_of(policy_of(), 20, 1)
     assert batch["obs"].shape == (21, 3, 2)
     assert [len(leaf) for leaf in leaves(batch["history"])] == [4, 3, 3]
@@ -197,7 +197,7 @@ def test_the_learner_sees_the_same_views_as_the_acting_policy(
 
 
 @pytest.mark.parametrize("core", [None, "lstm"])
-def test_a_worker_with_views_continues_bit_for_bit_from_its_state(core: str | None) -> None:
+def test_a_worker_with_views_restored_from_its_state_continues_bit_for_bit(core: str | None) -> None:
     policy = policy_of(core=core)
     worker = worker_of(policy, 5)
     for _ in range(3):
@@ -211,7 +211,7 @@ def test_a_worker_with_views_continues_bit_for_bit_from_its_state(core: str | No
             np.testing.assert_array_equal(left, right, err_msg=name)
 
 
-def test_images_of_several_steps_are_channels() -> None:
+def test_images_of_several_steps_are_stacked_as_channels() -> None:
     space = Box(0, 255, (40, 40, 3), np.uint8)
     policy = plain_policy(
         ActorCriticPolicy,

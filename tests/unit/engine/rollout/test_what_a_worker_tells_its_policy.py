@@ -116,7 +116,7 @@ def test_a_policy_is_told_which_observations_start_an_episode():
     np.testing.assert_array_equal(ages, expected)
 
 
-def test_a_policys_memory_and_episode_starts_are_restored_from_a_checkpoint():
+def test_the_memory_and_episode_starts_of_a_policy_are_restored_with_the_worker_state():
     for fragments in range(5, 15):
         worker = worker_for()
         joined(worker, fragments, "ages")
@@ -128,7 +128,7 @@ def test_a_policys_memory_and_episode_starts_are_restored_from_a_checkpoint():
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_noise_depends_only_on_worker_and_fragment_number_and_never_repeats():
+def test_noise_depends_only_on_the_worker_and_the_fragment_number_and_never_repeats():
     noise = joined(worker_for(), 20, "noise")[0]
     assert len(np.unique(noise)) == noise.size
     made_anew = joined(worker_for(first_fragment=7), 13, "noise")[0]
@@ -142,7 +142,7 @@ def test_a_long_fragment_draws_the_same_noise_as_consecutive_short_ones():
     np.testing.assert_array_equal(joined(worker_for(length=4), 8, "noise")[0], together)
 
 
-def test_a_policy_knows_which_env_slots_of_all_workers_it_serves():
+def test_a_policy_knows_the_place_of_its_env_slots_among_those_of_all_workers():
     assert worker_for(num_envs=3).behaviors["default"].noise_source.place == (0, 3)
     assert worker_for(num_envs=3, index=1, num_workers=4).behaviors["default"].noise_source.place == (0, 12)
     assert worker_for(num_envs=3, index=4, num_workers=4).behaviors["default"].noise_source.place == (9, 12)

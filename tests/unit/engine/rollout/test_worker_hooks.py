@@ -55,7 +55,7 @@ def delivered(made):
     return own["episodes"]
 
 
-def test_each_episode_of_an_env_is_delivered_with_each_of_its_steps():
+def test_hooks_receive_every_episode_of_an_env_with_all_of_its_steps():
     with training("CartPole-v1") as made:
         results = [made.step() for _ in range(4)]
         found = delivered(made)
@@ -68,7 +68,7 @@ def test_each_episode_of_an_env_is_delivered_with_each_of_its_steps():
     assert all(mean is None or mean > 0 for mean in means)
 
 
-def test_each_agents_episode_in_a_world_is_delivered():
+def test_hooks_receive_the_episode_of_each_agent_in_a_world():
     with training({"world": "rlrun.toys:CartPoles"}) as made:
         for _ in range(4):
             made.step()
@@ -82,7 +82,7 @@ def test_each_agents_episode_in_a_world_is_delivered():
     assert len(found) > 5
 
 
-def test_without_hooks_no_rows_are_built_and_fragments_with_hook_results_can_be_pickled(monkeypatch):
+def test_hook_rows_are_built_only_for_hooks_and_fragments_with_hook_results_can_be_pickled(monkeypatch):
     monkeypatch.setattr(WorkerHooks, "take", lambda *given: pytest.fail("there is no hook"))
     with Training("CartPole-v1", PPO(**SMALL, compile=False)) as made:
         made.step()

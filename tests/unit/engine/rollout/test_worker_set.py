@@ -100,7 +100,7 @@ def rows_of_flow(flow: Flow[SampleBatch], number: int) -> list[list[int]]:
     return [batch["row"].tolist() for batch in flow.take(number)]
 
 
-def test_making_and_printing_a_set_starts_no_worker(wording) -> None:
+def test_creating_and_printing_a_worker_set_starts_no_worker(wording) -> None:
     StubWorker.made = 0
     workers = local_set()
     flow = policy_workers(workers).rollouts(CountItems(), mode="async", in_flight=3)
@@ -130,7 +130,7 @@ def test_a_second_dataflow_over_a_started_local_worker_continues_its_fragments()
     assert rows_of_flow(policy_workers(workers).rollouts(), 1) == [[1, -1]]
 
 
-def test_the_local_worker_is_closed_with_the_set_and_the_next_call_starts_another() -> None:
+def test_the_local_worker_is_closed_with_its_set_and_the_next_use_starts_a_new_one() -> None:
     StubWorker.made = StubWorker.closed = 0
     workers = local_set()
     before = workers.started
@@ -141,7 +141,7 @@ def test_the_local_worker_is_closed_with_the_set_and_the_next_call_starts_anothe
     assert (StubWorker.made, StubWorker.closed) == (2, 1)
 
 
-def test_episodes_and_filter_statistics_are_taken_once() -> None:
+def test_each_episode_and_filter_statistic_is_taken_only_once() -> None:
     workers = local_set()
     policy_workers(workers).rollouts().take(2)
     assert workers.counts.take_episodes() == [Episode(1.0, 3, {"energy": 0.5}), Episode(2.0, 3, {"energy": 0.5})]
@@ -151,7 +151,7 @@ def test_episodes_and_filter_statistics_are_taken_once() -> None:
     assert workers.counts.take_filter_deltas("default") == {}
 
 
-def test_the_state_restores_the_worker_and_its_counters() -> None:
+def test_the_state_of_a_worker_set_restores_its_worker_and_counters() -> None:
     workers, again = local_set(), local_set()
     flow, restored = policy_workers(workers).rollouts(CountItems()), policy_workers(again).rollouts(CountItems())
     flow.take(3)
@@ -163,7 +163,7 @@ def test_the_state_restores_the_worker_and_its_counters() -> None:
     assert again.counts.take_filter_deltas("default")["returns"].mean == 2.5
 
 
-def test_a_state_of_another_number_of_workers_is_refused_before_any_starts(wording) -> None:
+def test_a_state_with_a_different_number_of_workers_is_refused_before_any_worker_starts(wording) -> None:
     StubWorker.made = 0
     state = {**local_set().state(), "workers": [{}, {}]}
     with wording.raised(CheckpointError):
@@ -171,7 +171,7 @@ def test_a_state_of_another_number_of_workers_is_refused_before_any_starts(wordi
     assert StubWorker.made == 1
 
 
-def test_operators_on_workers_are_named_before_the_workers_start(wording) -> None:
+def test_naming_an_operator_for_workers_that_have_already_started_is_refused(wording) -> None:
     workers = local_set()
     workers.started.request(0)
     with wording.raised(RuntimeError):

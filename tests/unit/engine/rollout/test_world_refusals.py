@@ -142,7 +142,7 @@ class WrongArrays(CartPoleArrays):
         ("exit", rf"world 1, episode 0 with seed {SEEDS.seed(1, 0)}, step 3\)"),
     ],
 )
-def test_faults_of_an_array_world_are_reported_with_world_episode_and_step(wrong: str, said: str) -> None:
+def test_mistakes_of_an_array_world_are_reported_with_world_episode_and_step(wrong: str, said: str) -> None:
     with pytest.raises(EnvError, match=said):
         train({"wrong": wrong}, "WrongArrays")
 

@@ -89,7 +89,7 @@ def recorded_states(
 
 @pytest.mark.parametrize("life", [STEPS, 2])
 @pytest.mark.parametrize("length", [3, 7])
-def test_each_row_and_the_closing_row_have_the_world_state_of_their_step(length: int, life: int) -> None:
+def test_every_row_including_the_closing_one_has_the_world_state_of_its_step(length: int, life: int) -> None:
     for batch in recorded_states((WORLD_STATE,), length, 4, "parallel", life):
         assert batch[WORLD_STATE].shape == (length + 1, 4, 1)
         np.testing.assert_array_equal(batch[WORLD_STATE], 10 * batch["obs"])
@@ -97,7 +97,7 @@ def test_each_row_and_the_closing_row_have_the_world_state_of_their_step(length:
 
 
 @pytest.mark.parametrize("length", [3, 7])
-def test_an_agent_that_takes_turns_is_recorded_with_the_state_it_acts_in(length: int) -> None:
+def test_steps_of_agents_that_take_turns_are_recorded_with_the_state_in_which_they_act(length: int) -> None:
     steps = 0
     for batch in recorded_states((WORLD_STATE,), length, 4, "per_agent"):
         np.testing.assert_array_equal(batch[WORLD_STATE][:-1], 10 * batch["obs"][:-1])
@@ -108,7 +108,7 @@ def test_an_agent_that_takes_turns_is_recorded_with_the_state_it_acts_in(length:
     assert steps >= length
 
 
-def test_whether_agents_act_after_the_last_row_is_recorded_on_request() -> None:
+def test_a_fragment_records_on_request_which_agents_act_in_each_row_and_after_the_last_one() -> None:
     before, after = recorded_states((ACTS,), 3, 2, "parallel", life=2)
     np.testing.assert_array_equal(before[ACTS][:-1], before["valid"])
     np.testing.assert_array_equal(before[ACTS][-1], after["valid"][0])
@@ -116,7 +116,7 @@ def test_whether_agents_act_after_the_last_row_is_recorded_on_request() -> None:
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_requesting_the_world_state_adds_one_column_and_changes_no_other(clock: str) -> None:
+def test_requesting_the_world_state_adds_one_column_and_changes_no_other_column(clock: str) -> None:
     plain, asked = recorded_states((), 5, 2, clock), recorded_states((WORLD_STATE,), 5, 2, clock)
     for batch, more in zip(plain, asked, strict=True):
         assert more.keys() - batch.keys() == {WORLD_STATE}

@@ -160,16 +160,16 @@ def test_a_missing_field_is_reported_at_its_own_path() -> None:
     assert problems(Named, {}) == ["id: is missing"]
 
 
-def test_a_violated_rule_across_fields_is_reported_with_its_message(wording) -> None:
+def test_the_violation_of_a_rule_across_fields_is_reported_with_the_message_of_the_rule(wording) -> None:
     assert problems(Batches, {"minibatch": 60}, path="config") == wording("60", "64")
 
 
-def test_a_constructor_explains_mistakes_like_parse(wording) -> None:
+def test_a_constructor_explains_mistakes_as_parse_does(wording) -> None:
     with wording.raised(SpecError):
         Settings(gamma=7)
 
 
-def test_lists_become_tuples_and_whole_floats_become_whole_numbers() -> None:
+def test_lists_become_tuples_and_floats_with_whole_values_become_integers() -> None:
     settings = Settings.parse({"env_steps": 1e6, "lr": [[0, 1e-3], [1e6, 0]], "net": {"hiddens": [32.0]}, "gamma": 1})
     assert settings.env_steps == 1_000_000
     assert isinstance(settings.env_steps, int)
@@ -178,7 +178,7 @@ def test_lists_become_tuples_and_whole_floats_become_whole_numbers() -> None:
     assert isinstance(settings.gamma, float)
 
 
-def test_free_form_values_are_left_as_they_are() -> None:
+def test_free_form_values_are_not_converted() -> None:
     kwargs = {"size": [1, 2.0], "flag": True, "nested": {"a": None}}
     assert Settings.parse({"kwargs": kwargs}).kwargs == kwargs
 
@@ -187,14 +187,14 @@ def test_a_plain_string_can_replace_a_mapping() -> None:
     assert World.parse({"env": "Pendulum-v1"}).env == Named(id="Pendulum-v1")
 
 
-def test_data_round_trips() -> None:
+def test_a_config_survives_a_round_trip_through_plain_data() -> None:
     settings = Settings.parse({"lr": [[0, 1e-3], [10, 0]], "clip": 0.5, "weights": {"a": 2}, "kwargs": {"x": [1]}})
     data = settings.to_data()
     assert data["lr"] == [[0, 1e-3], [10, 0.0]]
     assert Settings.parse(data) == settings
 
 
-def test_replace_validates_again() -> None:
+def test_replace_validates_the_changed_config() -> None:
     settings = Settings().replace(gamma=0.5, net=Net(hiddens=(8,)))
     assert (settings.gamma, settings.net.hiddens) == (0.5, (8,))
     with pytest.raises(SpecError, match="gamma: must be"):
@@ -269,7 +269,7 @@ def test_a_new_default_is_validated_when_the_class_is_created(values: dict[str, 
             pass
 
 
-def test_rules_across_fields_hold_for_defaults_too(wording) -> None:
+def test_rules_across_fields_also_apply_to_defaults(wording) -> None:
     with wording.raised(SpecError, "48", "64"):
 
         @defaults(minibatch=48)
@@ -288,7 +288,7 @@ def test_replace_merges_a_mapping_for_a_section_over_its_current_value() -> None
     assert changed == Other(net=Net(hiddens=(9,), activation="tanh"), gamma=0.5, clip=2.0)
 
 
-def test_a_config_for_a_section_is_the_whole_section() -> None:
+def test_a_config_object_for_a_section_replaces_the_whole_section() -> None:
     assert Other(net=Net(hiddens=(7,))).net == Net(hiddens=(7,), activation="tanh")
 
 
@@ -312,7 +312,7 @@ class Deeper(ConfigModel):
     """A section with a section."""
 
 
-def test_nested_sections_are_merged_over_their_defaults_too() -> None:
+def test_nested_sections_are_also_merged_over_their_defaults() -> None:
     assert Deeper.parse({"outer": {"inner": {"activation": "relu"}}}).outer == Deep(
         inner=Net(hiddens=(3,), activation="relu"), width=2
     )
@@ -331,7 +331,7 @@ class EndlessToo(Endless):
 
 
 @pytest.mark.parametrize("model", [Endless, EndlessToo])
-def test_a_fixed_setting_can_be_read_but_not_set_and_is_not_shown(model: type[Endless], wording) -> None:
+def test_a_fixed_setting_can_be_read_but_is_neither_settable_nor_shown(model: type[Endless], wording) -> None:
     settings = model()
     assert (settings.env_steps, settings.normalize) == (7, True)
     assert not {"env_steps", "normalize"} & {*model.model_fields, *settings.to_data()}
@@ -410,7 +410,7 @@ def test_commented_yaml_shows_fixed_settings_with_their_reasons(wording) -> None
     assert commented_yaml(Endless).splitlines()[-1:] == wording("env_steps", 7, "normalize", "true")
 
 
-def test_commented_yaml_shows_the_values_of_a_section_one_by_one() -> None:
+def test_commented_yaml_shows_each_value_of_a_section_separately() -> None:
     assert commented_yaml(Deeper).endswith(
         """\
 outer:

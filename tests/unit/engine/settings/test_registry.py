@@ -26,7 +26,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_an_import_path_names_an_object(lab: Path) -> None:
+def test_an_import_path_can_refer_to_a_nested_object(lab: Path) -> None:
     (lab / "lab_good.py").write_text("class Outer:\n    class Inner:\n        x = 3\n")
     assert load_object("lab_good:Outer.Inner").x == 3
 
@@ -67,7 +67,7 @@ def test_an_unknown_module_in_a_package_suggests_the_closest_one(lab: Path, word
         load_object("lab_package.walking.far:X")
 
 
-def test_an_exception_while_importing_a_module_shows_only_the_users_traceback(lab: Path, wording) -> None:
+def test_an_exception_while_importing_a_module_shows_only_the_users_part_of_the_traceback(lab: Path, wording) -> None:
     (lab / "lab_licence.py").write_text("raise RuntimeError('no licence')\n")
     (lab / "lab_raises.py").write_text("import lab_licence\n")  # Python draws no carets below an import
     with pytest.raises(UserCodeError) as caught:
@@ -84,13 +84,15 @@ def test_an_exception_while_importing_a_module_shows_only_the_users_traceback(la
         ("import sys; sys.exit(3)\n", "SystemExit: 3"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_not_called_missing(lab: Path, source: str, message: str) -> None:
+def test_a_module_that_fails_to_import_is_reported_with_its_error_and_not_as_missing(
+    lab: Path, source: str, message: str
+) -> None:
     (lab / "lab_broken.py").write_text(source)
     with pytest.raises(UserCodeError, match=message):
         load_object("lab_broken:X")
 
 
-def test_an_algorithm_can_be_an_import_path(lab: Path, wording) -> None:
+def test_an_algorithm_can_be_named_by_an_import_path(lab: Path, wording) -> None:
     (lab / "lab_algorithm.py").write_text("class AWR: pass\ninstance = AWR()\n")
     assert algorithm_class("lab_algorithm:AWR").__name__ == "AWR"
     with wording.raised(UsageError, "lab_algorithm:instance"):
@@ -103,7 +105,7 @@ def test_an_unknown_algorithm_suggests_the_closest_name(wording) -> None:
     assert algorithm_names()[: len(BUILT_IN)] == list(BUILT_IN)
 
 
-def test_a_method_that_is_a_variant_here_is_answered_with_the_spec_that_configures_it() -> None:
+def test_naming_a_method_that_is_a_variant_of_an_algorithm_shows_the_spec_that_configures_it() -> None:
     message = "unknown algorithm 'QR-DQN': use 'dqn' with the settings of configs/cartpole/dqn_quantile.yaml"
     with pytest.raises(UsageError, match=re.escape(message)):
         algorithm_class("QR-DQN")
@@ -133,7 +135,7 @@ def test_advice_for_algorithms_of_other_libraries_names_existing_algorithms_and_
         ("rnd", "use 'ppo' with config: {curiosity: {kind: rnd}}"),
     ],
 )
-def test_a_known_but_missing_algorithm_is_answered_with_an_alternative(name: str, told: str) -> None:
+def test_for_a_known_algorithm_that_rlrun_lacks_an_alternative_is_suggested(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"unknown algorithm '{name}'") + "[:;] " + re.escape(told)):
         algorithm_class(name)
 
@@ -151,7 +153,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", " ".join(ANSWERS.values()).split())
-def test_a_known_but_missing_method_gets_specific_advice_instead_of_a_similar_name(name: str) -> None:
+def test_for_a_known_method_that_rlrun_lacks_specific_advice_replaces_a_similar_name(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         algorithm_class(name)
     answer = str(raised.value).partition(f"'{name}': ")[2]
@@ -172,14 +174,14 @@ def test_a_known_but_missing_method_gets_specific_advice_instead_of_a_similar_na
         ("double-sac", "sac"),
     ],
 )
-def test_one_typo_or_an_extra_word_is_corrected_in_the_suggestion(typed: str, meant: str) -> None:
+def test_the_suggestion_corrects_one_typo_or_an_extra_word(typed: str, meant: str) -> None:
     with pytest.raises(UsageError) as raised:
         algorithm_class(typed)
     assert re.findall("'(.*?)'", str(raised.value)) == [typed, meant]
 
 
 @pytest.mark.parametrize("typed", ["qwertz", "zpo2", "trddpo", "dreams", "sacred"])
-def test_a_name_with_more_than_one_typo_is_answered_with_the_command_that_lists_all(typed: str) -> None:
+def test_for_a_name_with_several_typos_the_command_that_lists_all_algorithms_is_shown(typed: str) -> None:
     with pytest.raises(UsageError) as raised:
         algorithm_class(typed)
     assert re.findall("['`](.*?)['`]", str(raised.value)) == [typed, "rlrun algorithms"]
@@ -205,12 +207,12 @@ def test_import_paths_do_not_count_as_installed_algorithms() -> None:
         ("rlrun.engine.learner.learner:Learner", "use a public name from rlrun.plugin or rlrun.toys"),
     ],
 )
-def test_a_private_path_is_refused_with_its_public_name(path: str, advice: str, wording) -> None:
+def test_the_refusal_of_a_private_path_gives_the_public_name(path: str, advice: str, wording) -> None:
     with pytest.raises(UsageError) as refused:
         load_object(path, "env factory")
     assert str(refused.value) == wording(path, advice)
 
 
-def test_the_class_of_a_built_in_algorithm_is_refused_with_the_name_of_the_algorithm() -> None:
+def test_the_refusal_of_a_built_in_algorithm_class_gives_the_algorithms_name() -> None:
     with pytest.raises(UsageError, match=r": use ppo$"):
         algorithm_class("rlrun.algorithms.ppo:PPO")

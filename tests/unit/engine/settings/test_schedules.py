@@ -14,13 +14,13 @@ from rlrun.engine.settings.schedules import value_at
 from tests.wording import Wording
 
 
-def test_a_schedule_is_linear_between_its_points_and_constant_outside() -> None:
+def test_a_schedule_is_linear_between_its_points_and_constant_outside_them() -> None:
     points = ((100, 1.0), (200, 0.0), (400, 4.0))
     assert [value_at(points, at) for at in (0, 100, 150, 200, 300, 400, 9999)] == [1.0, 1.0, 0.5, 0.0, 2.0, 4.0, 4.0]
     assert value_at(0.25, 10) == 0.25
 
 
-def test_a_cosine_schedule_follows_half_a_cosine_between_its_points_and_is_constant_outside() -> None:
+def test_a_cosine_schedule_follows_half_a_cosine_between_its_points_and_is_constant_outside_them() -> None:
     schedule = PPO(lr={"cosine": [[100, 1.0], [400, 0.2], [500, 0.6]]}).config.lr
     assert isinstance(schedule, Cosine)
     values = {at: value_at(schedule, at) for at in (0, 100, 175, 250, 300, 400, 450, 500, 9999)}
@@ -40,7 +40,7 @@ def test_a_cosine_schedule_follows_half_a_cosine_between_its_points_and_is_const
     )
 
 
-def test_flashsac_learning_rates_follow_update_counts_and_the_actors_decays_half_as_fast() -> None:
+def test_flashsac_learning_rates_follow_update_counts_and_the_actors_rate_decays_half_as_fast() -> None:
     """The authors' schedules count each network's own updates, up to 1,000,000; the actor has half as many updates."""
 
     def rate(updates: int) -> float:

@@ -13,7 +13,7 @@ CONFIG = {"model": {"hiddens": [8], "views": {"prev_actions": 1, "prev_rewards":
 
 
 @pytest.mark.parametrize("core", [None, "lstm"])
-def test_interleaved_episodes_with_memories_kept_by_the_caller_match_separate_ones(core):
+def test_interleaved_episodes_with_memories_kept_by_the_caller_match_separate_episodes(core):
     draws = np.random.default_rng(0)
     shown, rewards = draws.normal(size=(2, 6, 4)).astype(np.float32), draws.normal(size=(2, 6))
     with rlrun.Training("CartPole-v1", rlrun.PPO(model={**CONFIG["model"], "core": core}), seed=1) as training:
@@ -41,7 +41,7 @@ def test_interleaved_episodes_with_memories_kept_by_the_caller_match_separate_on
                     np.testing.assert_array_equal(*states)
 
 
-def test_a_policy_can_be_told_that_a_different_action_was_taken():
+def test_a_policys_memory_can_record_that_an_action_other_than_its_own_was_taken():
     with rlrun.Training("CartPole-v1", rlrun.PPO(**CONFIG), seed=1) as training:
         first = np.zeros(4, np.float32)
         action, memory = training.acting.policy().act_with_memory(None, first)
@@ -96,7 +96,7 @@ def rooms():
         yield training
 
 
-def test_an_actor_accepts_observations_for_its_critic_but_no_unknown_ones():
+def test_act_accepts_parts_of_the_observation_for_the_critic_but_no_unknown_parts():
     model = {"hiddens": [8], "actor_sees": ["rooms"]}
     with rlrun.Training(Rooms, rlrun.PPO(model=model)) as training:
         assert training.act(SEEN) == training.act({"rooms": SEEN["rooms"]})
@@ -104,7 +104,7 @@ def test_an_actor_accepts_observations_for_its_critic_but_no_unknown_ones():
             training.act({**SEEN, "co2": SEEN["price"]})
 
 
-def test_of_several_policies_the_one_that_acts_must_be_named(wording):
+def test_with_several_policies_the_one_that_acts_must_be_named(wording):
     small = rlrun.PPO(model={"hiddens": [8]})
     mapping = {"pole_0": "left", "pole_1": "right"}
     both = Policies({"left": small, "right": small}, WorldSamplingSettings(), mapping=mapping)

@@ -73,7 +73,7 @@ def test_each_policy_learns_from_its_own_data_sets_with_equal_sgd_steps_per_iter
             np.testing.assert_array_equal(trainee.learner.flat(), parameters)
 
 
-def test_one_policy_can_learn_from_data_while_the_other_is_frozen(sets: tuple[str, str]) -> None:
+def test_one_policy_can_learn_from_data_while_another_is_frozen(sets: tuple[str, str]) -> None:
     left, right = (BC(input=name, **SMALL) for name in sets)
     learn = Policies({"left": left, "right": right}, WorldSamplingSettings(), mapping=BOTH, train=("right",))
     with Training(WORLD, learn) as training:
@@ -81,7 +81,7 @@ def test_one_policy_can_learn_from_data_while_the_other_is_frozen(sets: tuple[st
     assert [result[f"policies/{name}/sgd_steps"] for name in ("left", "right")] == [0, 20]
 
 
-def test_one_policy_learns_for_all_agents_of_a_world(sets: tuple[str, str]) -> None:
+def test_a_single_policy_learns_from_data_for_all_agents_of_a_world(sets: tuple[str, str]) -> None:
     with Training(WORLD, BC(input=sets[0], lr=0.05, **SMALL)) as training:
         result = training.step()
         assert training.act(np.zeros(4, np.float32)) == 0
@@ -134,7 +134,7 @@ def spec(left: dict[str, Any], right: dict[str, Any], **more: Any) -> dict[str, 
     return {"poles": {"env": WORLD, "policies": own, "mapping": BOTH, "stop": {"sgd_steps": 100}, **more}}
 
 
-def test_a_policys_schedule_ends_at_its_share_of_the_runs_sgd_steps(sets: tuple[str, str]) -> None:
+def test_the_schedule_of_a_policy_ends_at_its_share_of_the_runs_sgd_steps(sets: tuple[str, str]) -> None:
     left, right = ({"input": name, "lr": [[0, 1e-3], ["end", 0]]} for name in sets)
     (experiment,) = parse_experiments(spec(left, right))
     assert [config.lr for config in experiment.settings.values()] == [((0, 1e-3), (50, 0.0))] * 2
@@ -150,7 +150,7 @@ def test_a_policys_schedule_ends_at_its_share_of_the_runs_sgd_steps(sets: tuple[
         ({"policies": "missing"}, r"poles\.policies\.right\.config\.input: there is no data set nowhere"),
     ],
 )
-def test_spec_errors_about_data_in_worlds_name_the_mistake(
+def test_errors_about_data_in_specs_of_worlds_name_the_mistake(
     sets: tuple[str, str], changed: dict[str, Any], message: str
 ) -> None:
     data = spec({"input": sets[0]}, {"input": "nowhere" if changed.get("policies") == "missing" else sets[1]})

@@ -24,7 +24,7 @@ def test_only_the_first_1000_info_keys_become_metrics_with_one_warning(wording) 
     assert said == wording("k1000", "1,000")
 
 
-def test_the_limit_on_info_metrics_applies_across_episodes() -> None:
+def test_the_limit_on_info_metrics_applies_to_all_episodes_together() -> None:
     said: list[str] = []
     metrics = EpisodeMetrics(said.append)
     metrics.add(episode({f"{number}/{i}": 1.0 for i in range(600)}) for number in range(3))
@@ -75,6 +75,6 @@ def test_per_agent_metrics_of_too_many_agents_in_older_checkpoints_are_dropped()
     assert metrics.of_agents() == {}
 
 
-def test_mean_returns_use_plain_summation_on_every_python_version() -> None:
+def test_mean_returns_are_computed_by_plain_summation_on_every_python_version() -> None:
     returns = [1e16, 1.0, -1e16]  # compensated sums, as those of Python 3.12, find the 1
     assert returns_of([Episode(number, 1) for number in returns])["episode_return_mean"] == 0.0

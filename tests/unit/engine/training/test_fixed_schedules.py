@@ -59,7 +59,7 @@ def steps(algorithm: type[Algorithm[Any]], **settings: Any) -> tuple[Any, list[d
         (Steady, PPO, "entropy_coeff", 0.25, SHORT),
     ],
 )
-def test_a_fixed_schedule_has_the_same_effect_as_a_set_one_but_is_not_reported(
+def test_a_fixed_schedule_has_the_effect_of_a_configured_one_but_is_not_reported(
     fixing: type[Algorithm[Any]], plain: type[Algorithm[Any]], name: str, value: float, settings: dict[str, Any]
 ) -> None:
     flat, results = steps(fixing, **settings)

@@ -95,17 +95,17 @@ def iterations(env: Any, number: int = 2, **settings: Any) -> list[dict[str, Any
     [Walk, nameless(), lambda: Walk(), functools.partial(Walk, 1.0), {"id": Walk}],
     ids=["class", "nameless", "lambda", "partial", "mapping"],
 )
-def test_a_class_or_function_trains_exactly_as_the_same_env_by_its_import_path(env: Any) -> None:
+def test_training_in_an_env_class_or_function_equals_training_in_its_import_path(env: Any) -> None:
     assert iterations(env, num_envs_per_worker=4) == iterations(IN_HERE, num_envs_per_worker=4)
 
 
-def test_an_instance_trains_as_one_env_slot_and_is_not_closed() -> None:
+def test_an_env_instance_is_trained_in_as_one_env_slot_and_is_not_closed() -> None:
     env = Walk()
     assert iterations(env) == iterations(IN_HERE, num_envs_per_worker=1)
     assert Walk.closed == Walk.made - 1  # all but the user's own
 
 
-def test_a_class_is_called_once_for_each_env_slot_and_once_for_its_spaces() -> None:
+def test_an_env_class_is_instantiated_once_for_each_env_slot_and_once_for_its_spaces() -> None:
     iterations(Walk, 1, num_envs_per_worker=4)
     assert (Walk.made, Walk.closed) == (5, 5)
 
@@ -117,7 +117,7 @@ def test_every_episode_has_a_different_seed(env: Any) -> None:
     assert len(set(Walk.seeds)) == len(Walk.seeds) > 3
 
 
-def test_kwargs_reach_the_env_and_its_checkpoint(tmp_path: Path) -> None:
+def test_kwargs_are_passed_to_the_env_and_stored_in_the_checkpoint(tmp_path: Path) -> None:
     with Training(nameless(), PPO(**SMALL), kwargs={"size": 7.0}) as training:
         saved = training.save(tmp_path / "saved")
     assert set(Walk.sizes) == {7.0}
@@ -128,13 +128,13 @@ def test_kwargs_reach_the_env_and_its_checkpoint(tmp_path: Path) -> None:
         assert other.description.env.kwargs == {"size": 2.0}
 
 
-def test_kwargs_are_merged_over_those_of_a_mapping() -> None:
+def test_kwargs_take_precedence_over_the_kwargs_in_an_env_mapping() -> None:
     training = Training({"id": Walk, "kwargs": {"size": 2.0}, "max_episode_steps": 5}, PPO(), kwargs={"size": 3.0})
     assert training.description.env.to_data()["kwargs"] == {"size": 3.0}
     assert training.description.env.max_episode_steps == 5
 
 
-def test_a_checkpoint_holds_the_import_path_of_a_class_that_has_one(tmp_path: Path, wording) -> None:
+def test_a_checkpoint_contains_the_import_path_of_an_env_class_that_has_one(tmp_path: Path, wording) -> None:
     with Training(Walk, PPO(**SMALL)) as training:
         saved = training.save(tmp_path / "saved")
     assert read_checkpoint(saved).spec["env"]["id"] == IN_HERE
@@ -172,7 +172,7 @@ class Harmless(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # 
     """A wrapper that does nothing."""
 
 
-def test_evaluating_during_an_episode_of_an_env_instance_requires_another_env(wording) -> None:
+def test_an_evaluation_during_a_training_episode_of_an_env_instance_requires_another_env(wording) -> None:
     env = Walk()
     with Training(env, PPO(**SMALL)) as training:
         assert training.evaluate(episodes=3).lengths == [10, 10, 10]  # no training episode has begun
@@ -184,7 +184,7 @@ def test_evaluating_during_an_episode_of_an_env_instance_requires_another_env(wo
         training.step()
 
 
-def test_evaluations_take_place_in_eval_env_also_after_a_restore(tmp_path: Path) -> None:
+def test_evaluations_take_place_in_eval_env_even_after_a_restore(tmp_path: Path) -> None:
     with Training(Walk(), PPO(**SMALL), eval_env={"id": Walk, "max_episode_steps": 4}) as training:
         training.step()
         assert training.evaluate(episodes=2).lengths == [4, 4]
@@ -202,12 +202,14 @@ def test_evaluations_take_place_in_eval_env_also_after_a_restore(tmp_path: Path)
         (Walk(), {"num_workers": 2}, r"<Walk> is an instance in this process, but num_workers is 2: pass a class"),
     ],
 )
-def test_an_instance_is_one_env_in_one_process(env: Any, settings: dict[str, Any], message: str) -> None:
+def test_an_env_instance_allows_only_one_env_slot_in_one_process(
+    env: Any, settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         Training(env, PPO(**SMALL, **settings)).step()
 
 
-def test_an_instance_takes_no_keyword_arguments(wording) -> None:
+def test_keyword_arguments_for_an_env_instance_are_refused(wording) -> None:
     with wording.raised(UsageError):
         Training(Walk(), PPO(), kwargs={"size": 2.0})
 
@@ -243,7 +245,7 @@ def test_an_algorithm_class_instead_of_an_instance_is_refused(wording) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda num_envs: SyncVectorEnv([Walk] * num_envs), SyncVectorEnv([Walk] * 3)])
-def test_a_vector_env_trains_with_as_many_env_slots_as_it_has(make: Any) -> None:
+def test_training_in_a_vector_env_uses_as_many_env_slots_as_it_has_envs(make: Any) -> None:
     with Training(make, PPO(**SMALL, **({} if isinstance(make, SyncVectorEnv) else {"num_envs_per_worker": 3}))) as own:
         assert own.evaluate(episodes=2).lengths == [10, 10]
         own.step()
@@ -252,7 +254,7 @@ def test_a_vector_env_trains_with_as_many_env_slots_as_it_has(make: Any) -> None
         assert own.running.workers.counts.env_steps == 18
 
 
-def test_a_vector_env_that_resets_within_the_same_step_is_refused(wording) -> None:
+def test_a_vector_env_that_resets_in_the_step_that_ends_an_episode_is_refused(wording) -> None:
     env = SyncVectorEnv([Walk] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     with wording.raised(EnvironmentUnusable, "AutoresetMode.NEXT_STEP"):
         Training(env, PPO(**SMALL)).step()
@@ -263,7 +265,7 @@ def test_a_vector_env_that_resets_within_the_same_step_is_refused(wording) -> No
     [(Foraging, "rlrun.toys:Foraging"), (lambda: Foraging(), "<lambda>"), (Foraging(), "<Foraging>")],
     ids=["class", "function", "instance"],
 )
-def test_a_world_is_recognized_as_a_class_a_function_or_an_instance(env: Any, name: str) -> None:
+def test_a_world_is_recognized_whether_it_is_a_class_a_function_or_an_instance(env: Any, name: str) -> None:
     training = Training(env, PPO(**SMALL))
     assert training.description.env.world == name
     assert training.description.policies.sampling.num_envs_per_worker == (1 if name == "<Foraging>" else 8)
@@ -271,7 +273,7 @@ def test_a_world_is_recognized_as_a_class_a_function_or_an_instance(env: Any, na
 
 @pytest.mark.skipif(importlib.util.find_spec("mpe2") is None, reason="needs mpe2")
 @pytest.mark.parametrize("kind", ["function", "instance"])
-def test_an_env_of_pettingzoo_trains_without_a_file(kind: str) -> None:
+def test_a_pettingzoo_env_can_be_passed_to_training_as_a_function_or_an_instance(kind: str) -> None:
     from mpe2 import simple_spread_v3
 
     make: Callable[[], Any] = simple_spread_v3.parallel_env
@@ -297,7 +299,7 @@ def test_repr_of_a_training_shows_algorithm_env_seed_and_progress(wording) -> No
         assert repr(training) == wording(start, "16")
 
 
-def test_results_are_a_data_frame_of_pandas() -> None:
+def test_training_results_convert_to_a_pandas_data_frame() -> None:
     pandas = pytest.importorskip("pandas")
     with Training(Walk, PPO(**SMALL)) as training:
         results = training.train(env_steps=32)
@@ -307,7 +309,9 @@ def test_results_are_a_data_frame_of_pandas() -> None:
     assert episodes["episode_len"].tolist() == [10, 10, 10]
 
 
-def test_a_data_frame_without_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requesting_a_data_frame_without_pandas_raises_an_error_that_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with Training(Walk, PPO(**SMALL)) as training, pytest.raises(UsageError, match="pip install pandas"):
         training.train(env_steps=16).to_pandas()

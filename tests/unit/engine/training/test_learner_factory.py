@@ -44,12 +44,12 @@ def chosen(env_steps: int | None, **settings: Any) -> UpdateExecutor:
 
 @needs_c
 @pytest.mark.parametrize("model", [{}, {"core": "gtrxl"}, {"module": "a:B"}, {"encoders": {"camera": "a:B"}}])
-def test_updates_in_float32_run_by_kernels_in_c_in_runs_of_any_length(model: dict[str, Any]) -> None:
+def test_updates_in_float32_use_c_kernels_in_runs_of_any_length(model: dict[str, Any]) -> None:
     made = [chosen(length, model=model) for length in (1, 1_000_000, None)]
     assert [*made, chosen(1, model=model, compile=True)] == ["c"] * 4
 
 
-def test_if_one_machine_lacks_kernels_all_use_numpy_and_compile_true_is_refused(wording) -> None:
+def test_if_one_machine_lacks_a_c_compiler_all_use_numpy_and_compile_true_is_refused(wording) -> None:
     algorithms = [PPO(PPO.Config.parse(ONE_UPDATE_A_STEP))]
     assert common_update_executor(algorithms, 100, "on node b no C compiler was found") == "numpy"
     demanding = [PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, "compile": True}))]
@@ -78,7 +78,7 @@ def test_an_operation_without_a_kernel_is_reported_once_and_its_update_runs_eage
 
 
 @needs_cpp
-def test_long_runs_without_kernels_are_compiled_and_short_ones_run_eagerly() -> None:
+def test_updates_without_kernels_are_compiled_in_long_runs_and_eager_in_short_ones() -> None:
     assert [chosen(env_steps, precision="bfloat16") for env_steps in (19_999, 20_000)] == ["eager", "compiled"]
 
 
@@ -111,14 +111,14 @@ def test_without_a_compiler_updates_use_numpy_and_compile_true_is_refused(wordin
 
 
 @pytest.mark.usefixtures("no_compiler")
-def test_a_run_that_began_with_kernels_continues_without_them_only_on_request(wording) -> None:
+def test_a_run_that_began_with_c_kernels_continues_without_them_only_on_request(wording) -> None:
     with wording.raised(CompilerMissing):
         continued_executor("c")
     assert continued_executor("numpy") == continued_executor("c", eager=True) == "numpy"
 
 
 @pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"compile": False}])
-def test_settings_that_rule_out_kernels_run_eagerly_in_short_runs(settings: dict[str, Any]) -> None:
+def test_short_runs_with_settings_that_rule_out_kernels_are_updated_eagerly(settings: dict[str, Any]) -> None:
     assert chosen(10_000, **settings) == "eager"
 
 
@@ -158,7 +158,7 @@ def test_seeds_and_scheduled_settings_do_not_change_the_compiled_update(
     assert (first == second) == shares
 
 
-def test_trials_that_share_an_update_are_counted_together() -> None:
+def test_env_steps_of_trials_that_share_a_compiled_update_are_added_up() -> None:
     entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5_000}, "config": HALF}
     for seeds, expected in ((3, "eager"), (4, "eager" if compiler() is None else "compiled")):
         (experiment,) = parse_experiments({"sweep": {**entry, "seeds": seeds}})

@@ -188,7 +188,7 @@ WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.toys:TwoStepGame") | {"alphazero"
 
 
 @pytest.mark.parametrize("name", RUNS_IN_A_WORLD)
-def test_results_in_a_world_contain_the_declared_metrics_and_no_others(name: str) -> None:
+def test_results_of_training_in_a_world_contain_exactly_the_declared_metrics(name: str) -> None:
     cls = algorithm_class(name)
     world = EnvConfig(world=WORLDS[name])
     with Training(world, cls(cls.Config.parse(RUNS_IN_A_WORLD[name]))) as training:
@@ -204,7 +204,7 @@ def test_metric_tests_cover_every_built_in_algorithm_except_those_that_need_a_fi
     assert classes - set(RUNS) - set(RUNS_FROM_DATA) == {"Distill", "R2D3"}
 
 
-def test_two_parts_that_report_one_name_are_an_error(wording) -> None:
+def test_two_parts_that_declare_metrics_of_the_same_name_are_refused(wording) -> None:
     class Twice(Operator):
         declared_metrics = (Metric("sgd_steps", "", "Something else"),)
 
@@ -231,7 +231,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
-def test_algorithms_name_the_metrics_that_their_operators_declare(name: str, settings: dict[str, Any]) -> None:
+def test_algorithms_list_the_metrics_that_their_operators_declare(name: str, settings: dict[str, Any]) -> None:
     algorithm = algorithm_class(name)(**settings)
     declared = Description(ANY_ENV, Policies.alone(algorithm)).plan().declared_metrics()
     assert set(declared) == set(operator_metrics(algorithm)) - OF_LEARNERS
@@ -241,7 +241,7 @@ OF_LEARNERS = {*CURIOSITY_METRICS, *NOVELTY_METRICS, *CONSTRAINT_METRICS} - {INT
 """Metrics of reward streams that the learner reports, not an operator."""
 
 
-def test_an_algorithm_that_does_not_name_the_metrics_of_an_operator_is_refused() -> None:
+def test_an_algorithm_that_does_not_list_the_metrics_of_its_operators_is_refused() -> None:
     class Measuring(Operator):
         declared_metrics = (Metric("measured", "", "Something"),)
 

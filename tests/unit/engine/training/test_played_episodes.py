@@ -21,7 +21,7 @@ from rlrun.report.reading import read_run
 SMALL = {"num_envs_per_worker": 2, "train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "compile": False}
 
 
-def test_episodes_of_an_evaluation_are_kept_as_text_and_printed(tmp_path: Path) -> None:
+def test_evaluation_episodes_are_kept_as_text_and_printed(tmp_path: Path) -> None:
     spec = {
         "talk": {
             "algorithm": "ppo",

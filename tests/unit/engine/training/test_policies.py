@@ -29,7 +29,7 @@ def both(lr: float = 1e-3, gamma: float = 0.9, train: tuple[str, ...] = ()) -> P
     return Policies({"a": ppo, "b": dqn}, sampling, {"b": 1}, {"pole_0": "a", "*": "b"}, train)
 
 
-def test_policies_are_the_same_after_a_round_trip_through_plain_data() -> None:
+def test_policies_survive_a_round_trip_through_plain_data() -> None:
     for policies in (both(train=("a",)), Policies.alone(PPO(PPO.Config(lr=0.1)))):
         data = json.loads(json.dumps(policies.to_data()))
         again = Policies.from_data(data)
@@ -37,13 +37,13 @@ def test_policies_are_the_same_after_a_round_trip_through_plain_data() -> None:
         assert (again.trained, again.is_alone, again.title) == (policies.trained, policies.is_alone, policies.title)
 
 
-def test_a_policys_sampling_settings_from_python_survive_a_round_trip() -> None:
+def test_sampling_settings_given_to_a_policy_in_python_survive_a_round_trip() -> None:
     own = Policies({"a": PPO(PPO.Config(rollout_fragment_length=7))}, WorldSamplingSettings())
     config = Policies.from_data(own.to_data()).algorithms["a"].config
     assert (config.rollout_fragment_length, "num_workers" in own.to_data()["policies"]["a"]["config"]) == (7, False)
 
 
-def test_only_scheduled_settings_change_while_policies_learn() -> None:
+def test_only_settings_with_a_schedule_change_while_policies_learn() -> None:
     assert both().differ_only_in_schedules(both(lr=0.1))
     assert not both().differ_only_in_schedules(both(gamma=0.8))
     assert not both().differ_only_in_schedules(both(train=("a",)))
@@ -58,7 +58,7 @@ def test_schedules_of_each_policy_can_be_changed_during_training() -> None:
         assert training.step()["policies/a/learner/lr"] == 0.5
 
 
-def test_a_training_of_two_policies_continues_exactly_from_its_checkpoint(tmp_path: Path, wording) -> None:
+def test_training_two_policies_continues_exactly_from_a_checkpoint(tmp_path: Path, wording) -> None:
     with Training(POLES, both(), seed=3) as training:
         training.step()
         training.save(tmp_path / "saved")
@@ -71,7 +71,7 @@ def test_a_training_of_two_policies_continues_exactly_from_its_checkpoint(tmp_pa
         Training.restore(tmp_path / "saved", trained_by=PPO)
 
 
-def test_policies_can_be_evaluated_only_in_worlds_with_the_same_observations() -> None:
+def test_policies_can_be_evaluated_only_in_worlds_with_the_observations_they_were_trained_on() -> None:
     with Training(POLES, both()) as training:
         assert set(training.evaluate(1, env=POLES.replace(max_episode_steps=5)).policies) == {"a", "b"}
     game = Description(EnvConfig(world="rlrun.toys:TwoStepGame"), Policies.alone(both().first))
@@ -95,7 +95,7 @@ def test_adopting_weights_causes_no_warning_about_missing_weight_updates() -> No
     assert told == []
 
 
-def test_policies_describe_which_agents_they_control_and_who_plays_whom(wording) -> None:
+def test_the_description_of_policies_says_which_agents_each_controls_and_who_plays_whom(wording) -> None:
     assert both(train=("a",)).described() == wording("pole_0")
     assert Policies.alone(both().first).described() == []
     scripted = {"rlrun.toys:RandomLegal": 0.2}

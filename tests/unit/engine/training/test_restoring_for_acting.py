@@ -63,7 +63,7 @@ def saved(tmp_path: Path) -> Path:
         return training.save(tmp_path / "checkpoint")
 
 
-def test_a_policy_restored_for_acting_steps_no_env_and_is_evaluated_as_before(
+def test_restoring_a_policy_for_acting_steps_no_env_and_gives_the_same_evaluation(
     saved: Path, counted: type[Counted]
 ) -> None:
     with Training.restore(saved, trust=True) as training:
@@ -110,7 +110,7 @@ def test_a_training_restored_for_acting_can_be_neither_trained_nor_saved(saved: 
                 go_on()
 
 
-def test_seats_of_a_world_are_restored_for_acting_too(tmp_path: Path) -> None:
+def test_a_policy_in_a_world_with_opponent_seats_is_restored_for_acting_exactly(tmp_path: Path) -> None:
     world = EnvConfig(world="rlrun.toys:TicTacToe")
     learns = {"learning_starts": 8, "minibatch_size": 8, "compile": False}
     policies = {

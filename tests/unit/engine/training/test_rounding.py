@@ -50,7 +50,9 @@ def reasons(env: str, algorithm: Algorithm[Any], iterations: int = 1) -> tuple[s
     ],
     ids=lambda value: value if isinstance(value, str) else value.name(),
 )
-def test_trainings_that_use_only_c_kernels_do_not_depend_on_the_processor(env: str, algorithm: Algorithm[Any]) -> None:
+def test_results_of_training_with_c_kernels_alone_do_not_depend_on_the_processor(
+    env: str, algorithm: Algorithm[Any]
+) -> None:
     assert reasons(env, algorithm, 30) == ("", "")
 
 
@@ -84,7 +86,7 @@ def test_matrix_products_large_enough_for_blas_make_results_depend_on_the_proces
     ("change", "words"),
     [("num_workers=2", "other processes"), ("num_learners=2", "learners"), ("compile=false", "updates"), ("", "")],
 )
-def test_the_plan_ends_with_the_reason_for_a_dependence_on_the_processor(change: str, words: str) -> None:
+def test_the_plan_ends_with_the_reason_why_results_depend_on_the_processor(change: str, words: str) -> None:
     changes = ["--set", f"config.{change}"] if change else []
     done = CliRunner().invoke(cli, ["plan", "-f", "cartpole/ppo", *changes], catch_exceptions=False)
     last = done.stdout.splitlines()[-1]
@@ -93,12 +95,14 @@ def test_the_plan_ends_with_the_reason_for_a_dependence_on_the_processor(change:
     assert ("depend on processor" in last) is (change != "")
 
 
-def test_losses_that_have_not_run_yet_are_a_reason_for_processor_dependence() -> None:
+def test_losses_that_have_not_run_yet_are_a_reason_why_results_may_depend_on_the_processor() -> None:
     _, found = reasons("CartPole-v1", DQN(**{**REPLAYED, "learning_starts": 10_000}))
     assert "not all losses" in found
 
 
-def test_another_processor_changes_rounding_only_for_runs_that_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_processor_changes_rounding_only_in_runs_that_depend_on_the_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     here = key()
     assert not has_other_rounding(here)
     assert not has_other_rounding(common_key())

@@ -12,7 +12,7 @@ from rlrun.engine.training.save.saved_opponents import SavedOpponent
 from rlrun.engine.worlds.world_view import WorldView
 
 
-def test_a_policy_with_curiosity_acts_as_an_opponent() -> None:
+def test_a_saved_policy_with_curiosity_can_act_as_an_opponent() -> None:
     spaces, view = Spaces(Box(-1.0, 1.0, (3,), np.float32), Discrete(2)), WorldView(None, 2, "parallel")
     config = {"model": {"hiddens": [4]}, "curiosity": {"hiddens": [4], "features": 2}}
     policy = made_policy(PPO(PPOConfig.parse(config)), spaces, view, seed=3)

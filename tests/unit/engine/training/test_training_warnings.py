@@ -79,7 +79,7 @@ def test_a_dataflow_that_sends_no_weights_causes_one_warning(wording) -> None:
 
 
 @pytest.mark.parametrize("algorithm", [A2C, A3C, Apex, DQN, Impala, PPO])
-def test_shipped_algorithms_send_weights_in_the_iteration_in_which_they_begin_to_learn(
+def test_shipped_algorithms_send_weights_in_the_iteration_in_which_learning_starts(
     algorithm: type[Algorithm[Any]],
 ) -> None:
     start = {"learning_starts": 8} if "learning_starts" in algorithm.Config.model_fields else {}
@@ -109,7 +109,7 @@ def test_episodes_that_never_end_cause_one_warning(monkeypatch: pytest.MonkeyPat
     assert announced(A2C(A2C.Config.parse(SMALL)), 3) == []
 
 
-def test_an_iteration_that_waits_for_an_episode_warns_if_none_ends(
+def test_an_iteration_that_waits_for_an_episode_to_end_warns_if_none_does(
     monkeypatch: pytest.MonkeyPatch,
     wording,
 ) -> None:
@@ -146,7 +146,7 @@ class Relay(World):
         return WorldStep(observations, {agent: 1.0}, {agent: over}, {}, {}, ended=False)
 
 
-def test_returns_of_agents_are_reported_for_a_world_whose_episodes_never_end(
+def test_agent_returns_are_reported_for_a_world_whose_episodes_never_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wording
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 50)
@@ -179,7 +179,7 @@ def test_returns_of_agents_are_reported_for_a_world_whose_episodes_never_end(
     assert [restored[name] for name in names] == [results[-1][name] for name in names]
 
 
-def test_a_resumed_run_whose_episodes_ended_before_causes_no_warning(
+def test_a_resumed_run_in_which_episodes_ended_before_the_resume_causes_no_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 10)
@@ -220,7 +220,7 @@ def test_normalize_observations_warns_about_parts_that_cannot_be_normalized(env:
     assert described.count("normalize_observations: there is nothing") == parts
 
 
-def test_a_statistic_of_a_loss_that_is_not_declared_is_refused_with_the_place_to_declare_it(wording) -> None:
+def test_the_refusal_of_an_undeclared_loss_statistic_says_where_to_declare_it(wording) -> None:
     with (
         Training(
             CARTPOLE,

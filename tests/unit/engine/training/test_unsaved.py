@@ -34,7 +34,7 @@ def restored(tmp_path, algorithm, settings):
         (Gorila, {**REPLAYED, "replay": {"capacity": 1000}}),
     ],
 )
-def test_with_a_local_worker_and_a_saved_replay_buffer_a_restore_is_exact(tmp_path, algorithm, settings):
+def test_a_restore_with_a_local_worker_and_a_saved_replay_buffer_is_exact(tmp_path, algorithm, settings):
     assert restored(tmp_path, algorithm, settings) == ((), True)
 
 
@@ -47,7 +47,7 @@ def test_with_a_local_worker_and_a_saved_replay_buffer_a_restore_is_exact(tmp_pa
         (Impala, {**SMALL, "train_batch_size": 80}, "workers acted with older weights"),
     ],
 )
-def test_a_restore_that_is_not_exact_names_what_was_not_saved(tmp_path, algorithm, settings, lacking):
+def test_a_restore_that_is_not_exact_lists_what_was_not_saved(tmp_path, algorithm, settings, lacking):
     (said,), is_equal = restored(tmp_path, algorithm, settings)
     assert said.startswith(lacking)
     assert not is_equal

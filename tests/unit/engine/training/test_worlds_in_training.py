@@ -124,7 +124,7 @@ def test_two_policies_with_equal_settings_have_different_weights_and_noise() -> 
         assert (drawn[0] != drawn[1]).mean() > 0.9
 
 
-def test_a_dqn_beside_a_ppo_learns_from_the_fragment_just_collected() -> None:
+def test_a_dqn_policy_beside_a_ppo_policy_learns_from_the_fragment_just_collected() -> None:
     policies = Policies({"slow": small_ppo(), "fast": small_dqn()}, sampling(), mapping={"pole_0": "slow", "*": "fast"})
     with Training(POLES, policies, seed=1) as training:
         running = training.start()
@@ -148,7 +148,7 @@ def test_a_dqn_beside_a_ppo_learns_from_the_fragment_just_collected() -> None:
         assert len(collected) >= 10
 
 
-def test_each_algorithm_reports_metrics_under_its_policy() -> None:
+def test_each_algorithm_reports_its_metrics_under_the_name_of_its_policy() -> None:
     policies = Policies({"a": small_ppo(), "b": small_dqn()}, sampling(min_env_steps_per_iteration=200), mapping=BOTH)
     with Training(POLES, policies, seed=1) as training:
         declared = training.description.metrics()
@@ -265,7 +265,7 @@ class Crowd(World):
         return WorldStep({agent: self.seen() for agent in actions}, rewards, {}, dict.fromkeys(actions, last), {}, last)
 
 
-def test_minibatches_contain_no_rows_of_unowned_slots() -> None:
+def test_minibatches_contain_no_rows_of_slots_without_an_agent() -> None:
     world = EnvConfig(world=f"{__name__}:Crowd")
     algorithm = small_ppo(
         train_batch_size=12 * 2 * 20, min_env_steps_per_iteration=0, num_envs_per_worker=2, num_epochs=1
@@ -300,7 +300,7 @@ def test_training_with_births_and_deaths_continues_bit_for_bit_from_a_checkpoint
     assert [[row[name] for name in timeless] for row in found] == [[row[name] for name in timeless] for row in expected]
 
 
-def test_adopting_a_checkpoint_takes_over_the_weights_of_all_policies() -> None:
+def test_adopting_a_checkpoint_adopts_the_weights_of_all_policies() -> None:
     policies = Policies({"a": small_ppo(), "b": small_dqn()}, sampling(min_env_steps_per_iteration=100), mapping=BOTH)
     with Training(POLES, policies, seed=1) as better, Training(POLES, policies, seed=2) as worse:
         better.step()

@@ -51,7 +51,7 @@ def serving(**listening: Any) -> Any:
         yield server
 
 
-def test_a_server_answers_json_on_a_free_port_and_stops_its_thread_without_output(caplog, capfd):
+def test_a_server_answers_with_json_on_a_free_port_and_stops_its_thread_silently(caplog, capfd):
     with caplog.at_level(logging.DEBUG), serving() as server:
         assert server.url == f"http://127.0.0.1:{server.port}"
         assert ask(server, "/echo", '{"a": [1, 2.5]}') == (200, {"a": [1, 2.5]})
@@ -104,7 +104,7 @@ def test_all_errors_are_json_and_internal_errors_log_a_traceback(caplog):
     assert "a mistake of the server" in caplog.text
 
 
-def test_a_function_of_posted_objects_answers_and_refuses_as_routes_do(caplog):
+def test_a_function_that_handles_posted_objects_answers_and_refuses_as_routes_do(caplog):
     async def answer(data: dict[str, Any]) -> dict[str, Any]:
         return {"kept": data["kept"]}
 
@@ -122,7 +122,7 @@ def test_a_function_of_posted_objects_answers_and_refuses_as_routes_do(caplog):
     assert "KeyError: 'kept'" in caplog.text
 
 
-def test_requests_without_the_token_are_refused_except_at_open_paths():
+def test_requests_without_the_token_are_refused_except_on_open_paths():
     with serving(token=TOKEN) as server:
         for wrong in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Bearer {TOKEN[:-1]}"}):
             status, answer = ask(server, "/echo", "{}", **wrong)
@@ -151,7 +151,7 @@ def test_bodies_above_the_limit_are_refused_with_and_without_a_stated_length():
         assert ask(server, "/echo", iter([b"b" * 60, b"b" * 60])) == (413, TOO_LONG)
 
 
-def test_an_address_that_asks_too_often_is_refused_and_others_are_not():
+def test_an_address_with_too_many_requests_is_refused_without_affecting_other_addresses():
     rates = Rates(2.0)
     assert [rates.take("a", 0.0) for _ in range(3)] == [True, True, False]
     assert rates.take("b", 0.0)
@@ -161,7 +161,7 @@ def test_an_address_that_asks_too_often_is_refused_and_others_are_not():
         assert ask(server, "/health")[0] == 429
 
 
-def test_request_rates_are_kept_for_at_most_a_thousand_addresses():
+def test_request_rates_are_remembered_for_at_most_1000_addresses():
     rates = Rates(1.0)
     for address in range(2_000):
         assert rates.take(str(address), 0.0)
@@ -246,7 +246,7 @@ def test_a_connection_with_a_complete_header_has_no_time_limit_and_gives_way_onl
     assert asyncio.run(alive()) == [[True, False, True, True], [True, False, True, True]]
 
 
-def test_anonymous_connections_get_half_of_the_slots_and_the_reserved_last_one():
+def test_anonymous_connections_get_half_of_the_slots_and_the_reserved_last_slot():
     async def alive() -> tuple[list[bool], list[bool]]:
         connections = Connections(most=4, header_s=600.0)
         with ExitStack() as opened:
@@ -284,7 +284,7 @@ def test_silent_connections_do_not_block_clients_of_a_tls_server(tmp_path, caplo
     assert caplog.text == ""
 
 
-def test_a_server_for_other_machines_demands_a_token_and_warns_without_tls(wording):
+def test_a_server_reachable_from_other_machines_requires_a_token_and_warns_if_it_has_no_tls(wording):
     with wording.raised(UsageError, "0.0.0.0"):
         Listening(host="0.0.0.0")
     assert "unencrypted" in Listening(host="0.0.0.0", token=TOKEN).warning
@@ -293,7 +293,7 @@ def test_a_server_for_other_machines_demands_a_token_and_warns_without_tls(wordi
     assert TOKEN not in repr(Listening(token=TOKEN))
 
 
-def test_a_token_comes_from_a_file_or_from_the_environment(tmp_path, monkeypatch, wording):
+def test_a_token_is_read_from_a_file_or_from_the_environment(tmp_path, monkeypatch, wording):
     monkeypatch.delenv("RLRUN_TOKEN", raising=False)
     assert read_token() is None
     monkeypatch.setenv("RLRUN_TOKEN", TOKEN)

@@ -71,7 +71,7 @@ def test_a_hex_position_that_shows_the_players_own_connection_is_a_win() -> None
 
 
 @pytest.mark.parametrize("game", ALL_GAMES, ids=NAMES)
-def test_play_does_not_modify_the_given_positions(game: ArrayGame) -> None:
+def test_playing_a_move_does_not_modify_the_given_positions(game: ArrayGame) -> None:
     states = game.first(4)
     before = states.copy()
     game.play(states, np.arange(4))
@@ -79,7 +79,7 @@ def test_play_does_not_modify_the_given_positions(game: ArrayGame) -> None:
 
 
 @pytest.mark.parametrize("game", ALL_GAMES, ids=NAMES)
-def test_transformed_actions_lead_to_the_transformed_position(game: ArrayGame) -> None:
+def test_a_transformed_action_leads_to_the_transformed_position(game: ArrayGame) -> None:
     generator, symmetries = np.random.default_rng(2), game.symmetries
     states = game.first(len(symmetries))
     moved = game.first(len(symmetries))
@@ -92,7 +92,7 @@ def test_transformed_actions_lead_to_the_transformed_position(game: ArrayGame) -
         assert (symmetries.move_cells(board, which) == game.observe(moved)[OBSERVATION]).all()
 
 
-def test_no_two_symmetries_are_the_same() -> None:
+def test_no_two_symmetries_of_a_game_are_the_same() -> None:
     assert [len(np.unique(game.symmetries.cells, axis=0)) for game in ALL_GAMES] == [8, 2, 2, 2]
     assert (ALL_GAMES[0].symmetries.cells[0] == np.arange(9)).all()
 
@@ -114,7 +114,7 @@ def flood(board: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("size", [2, 5])
-def test_the_hex_winner_is_the_player_whose_stones_connect(size: int) -> None:
+def test_the_winner_of_hex_is_the_player_whose_stones_connect_their_two_sides(size: int) -> None:
     game, generator = HexArrays(size), np.random.default_rng(3)
     states = game.first(40)
     while len(states):

@@ -90,7 +90,7 @@ def test_array_worlds_match_dict_worlds_reset_with_the_same_episode_seeds(reborn
 
 
 @pytest.mark.parametrize("reborn", [False, True])
-def test_policies_see_the_same_rows_from_array_worlds_and_loops_over_dict_worlds(reborn: bool) -> None:
+def test_policies_receive_the_same_rows_from_array_worlds_as_from_loops_over_dict_worlds(reborn: bool) -> None:
     config = EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": K, "reborn": reborn, "max_steps": 30})
     loop = make_vector_world(config, W, SEEDS, PolicyMapping(["balancer"]), {})
     vector, generator = make(reborn=reborn), np.random.default_rng(0)
@@ -140,7 +140,7 @@ def test_rewards_for_dead_agents_are_dropped_and_counted(reborn: bool) -> None:
     assert dropped
 
 
-def test_agents_are_named_by_group_and_place() -> None:
+def test_agents_of_array_worlds_are_named_by_group_and_index() -> None:
     assert list(make().owners("balancer")) == ["pole_0", "pole_1"] * W
 
 
@@ -157,7 +157,7 @@ def played(vector: ArrayVectorWorld, steps: int) -> tuple[WorldRows, list[NDArra
 
 @pytest.mark.parametrize("steps", [0, 1, 10, 29, 30, 31, 47, 75, 100])
 @pytest.mark.parametrize("reborn", [False, True])
-def test_restored_worlds_match_and_continue_identically(steps: int, reborn: bool) -> None:
+def test_restored_array_worlds_match_the_saved_ones_and_continue_identically(steps: int, reborn: bool) -> None:
     vector, again = make(reborn=reborn), make(reborn=reborn)
     rows, joint = played(vector, steps)
     expected = copied(rows)
@@ -190,7 +190,7 @@ def test_a_world_that_replays_to_a_different_state_starts_its_next_episode() -> 
     assert rows.policies["balancer"].starts[4:6].all()
 
 
-def test_a_worlds_hash_depends_on_its_own_state_alone() -> None:
+def test_the_hash_of_a_world_depends_only_on_its_own_state() -> None:
     one, other = make(), make()
     played(one, 5), played(other, 5)
     assert one.hashes() == other.hashes()

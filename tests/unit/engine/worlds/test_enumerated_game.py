@@ -41,7 +41,7 @@ def kuhn_equilibrium(alpha: float) -> list[Chances]:
 
 @settings(deadline=None, max_examples=10)
 @given(st.floats(0.0, 1 / 3))
-def test_kuhn_equilibria_have_no_nash_conv_and_cost_the_first_player_an_eighteenth(alpha: float) -> None:
+def test_kuhn_equilibria_have_a_nash_conv_of_zero_and_cost_the_first_player_an_eighteenth(alpha: float) -> None:
     policies = kuhn_equilibrium(alpha)
     assert KUHN.values(policies) == pytest.approx((-1 / 18, 1 / 18))
     assert KUHN.nash_conv(policies) == pytest.approx(0.0, abs=1e-12)
@@ -57,7 +57,7 @@ def test_kuhn_equilibria_have_no_nash_conv_and_cost_the_first_player_an_eighteen
         (MatrixGame("prisoners_dilemma"), 1, 1.0),  # each gains 1/2 by confessing
     ],
 )
-def test_nash_conv_of_uniform_play(world: World, states: int, nash_conv: float) -> None:
+def test_nash_conv_of_uniform_play_matches_known_values(world: World, states: int, nash_conv: float) -> None:
     tree = world.game_tree()
     assert tree is not None
     game = EnumeratedGame(tree)
@@ -74,7 +74,7 @@ def test_a_pure_policy_in_rock_paper_scissors_loses_every_game_to_its_best_respo
     assert game.values([paper, rock]) == (1.0, -1.0)
 
 
-def test_the_average_of_two_policies_plays_like_one_of_them_drawn_before_the_game() -> None:
+def test_the_average_of_two_policies_plays_as_if_one_were_drawn_before_each_game() -> None:
     """A first player who always bets never reaches its second decision in Kuhn, where the other one decides alone."""
     states = KUHN.states[0]
     bets, passes = np.zeros((6, 2)), np.zeros((6, 2))
@@ -87,7 +87,7 @@ def test_the_average_of_two_policies_plays_like_one_of_them_drawn_before_the_gam
     np.testing.assert_array_equal(states.average([bets])[later], 0.5)  # never reached: uniform
 
 
-def test_averages_weight_policies_by_the_probability_of_all_their_earlier_moves() -> None:
+def test_average_policies_weight_members_by_the_probability_of_all_their_earlier_moves() -> None:
     """Three moves in a row, as in Leduc and not in Kuhn, each after the second action of the one before."""
     states = InformationStates(None, np.ones((3, 2), np.bool_), [NOBODY, (0, 1), (1, 1)])
     first, second = np.array([[0.5, 0.5], [0.2, 0.8], [1.0, 0.0]]), np.array([[0.9, 0.1], [0.5, 0.5], [0.0, 1.0]])
@@ -99,7 +99,7 @@ def test_averages_weight_policies_by_the_probability_of_all_their_earlier_moves(
 
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=10)
-def test_an_average_policy_earns_the_mean_of_what_its_members_earn(seed: int) -> None:
+def test_the_value_of_an_average_policy_is_the_mean_value_of_its_members(seed: int) -> None:
     draws = np.random.default_rng(seed)
     first, second, other = draws.dirichlet([0.5, 0.5], (3, 6))
     average = KUHN.states[0].average([first, second])
@@ -115,7 +115,7 @@ class Forgets(MatrixPosition):
         return 0 if len(self.actions) < 2 else None
 
 
-def test_a_player_that_forgets_its_own_moves_is_refused() -> None:
+def test_a_game_in_which_a_player_forgets_its_own_moves_is_refused() -> None:
     with pytest.raises(
         ValueError,
         match="observes the same after different moves of its own; exploitability needs a game with perfect recall",
@@ -124,7 +124,7 @@ def test_a_player_that_forgets_its_own_moves_is_refused() -> None:
 
 
 @pytest.mark.parametrize("world", [Kuhn(), Leduc()])
-def test_worlds_play_the_games_of_their_trees(world: World) -> None:
+def test_worlds_play_the_same_games_as_their_game_trees(world: World) -> None:
     """In random games, a world's observations and masks are information states of the tree."""
     tree = world.game_tree()
     assert tree is not None
@@ -144,7 +144,7 @@ def test_worlds_play_the_games_of_their_trees(world: World) -> None:
         assert max(paid.values()) <= 13.0
 
 
-def test_the_same_seed_deals_the_same_cards() -> None:
+def test_the_same_seed_always_deals_the_same_cards() -> None:
     def dealt(seed: int) -> Any:
         return Leduc().reset(seed)["player_0"]["observation"].tolist()
 
@@ -176,7 +176,7 @@ def test_in_leduc_the_player_who_folds_or_has_the_lower_card_loses_their_stake(m
     assert position.returns == (first_wins, -first_wins)
 
 
-def test_in_leduc_a_pair_beats_a_higher_rank_and_equal_ranks_share() -> None:
+def test_in_leduc_a_pair_beats_a_higher_rank_and_equal_ranks_split_the_pot() -> None:
     assert LeducPosition((2, 0, 0), ("11", "11")).returns == (-1.0, 1.0)
     assert LeducPosition((1, 1, 0), ("21", "21")).returns == (0.0, 0.0)
     assert LeducPosition((0, 2)).legal().tolist() == [False, True, True]  # nothing was raised

@@ -123,20 +123,20 @@ def test_a_correct_env_has_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
         ("bad reset", {"returns": "wrong"}),
     ],
 )
-def test_what_is_wrong_with_an_env_is_found(
-    monkeypatch: pytest.MonkeyPatch, fault: str, topics: dict[str, str]
-) -> None:
+def test_each_defect_of_an_env_is_found(monkeypatch: pytest.MonkeyPatch, fault: str, topics: dict[str, str]) -> None:
     found = findings(monkeypatch, fault)
     assert {topic: one.verdict for topic, one in found.items()} == topics
     assert all(one.found and one.reason for one in found.values())
 
 
-def test_a_start_independent_of_the_seed_is_severe_only_if_it_looks_random(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_that_ignore_the_seed_are_a_severe_finding_only_if_they_look_random(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert findings(monkeypatch, "one start")["seeds"].is_severe
     assert not findings(monkeypatch, "deterministic")["seeds"].is_severe
 
 
-def test_slightly_too_large_rewards_are_not_a_severe_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewards_are_a_severe_finding_only_if_they_are_far_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings(monkeypatch, "far")["observations"].is_severe
     found = [*reward_findings(np.array([11.0])), *reward_findings(np.array([101.0])), *reward_findings(np.zeros(1))]
     assert [one.is_severe for one in found] == [False, True, False]
@@ -159,7 +159,7 @@ def test_an_observation_of_a_different_dtype_is_reported_although_it_is_cast(
     assert findings(monkeypatch, "double")["observations"].found == wording()
 
 
-def test_a_slow_env_is_reported_with_the_time_that_training_would_take(wording) -> None:
+def test_a_slow_env_is_reported_with_the_time_training_would_take(wording) -> None:
     slow = speed_finding(510, 10.0, "in one process")
     assert (slow.verdict, slow.found) == ("note", wording("steps/s", "51"))
     assert slow.reason == wording("5.4")
@@ -172,12 +172,12 @@ def test_noise_within_an_episode_is_reported_with_its_step(monkeypatch: pytest.M
     assert found["seeds"].found == wording()
 
 
-def test_a_nan_observation_is_reported_as_wrong(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_nan_observation_has_the_verdict_wrong(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     found = findings(monkeypatch, "NaN")["observations"]
     assert (found.verdict, found.found) == ("wrong", wording("NaN"))
 
 
-def test_the_check_of_a_hanging_env_gives_up_and_names_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_an_env_that_hangs_gives_up_and_names_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     with hangs_fail_after(0.5):
         found = findings(monkeypatch, "hangs")["exception"]
     place = r"step\(\) \(worker 0, env 0, .*, step 5\)"
@@ -186,7 +186,7 @@ def test_the_check_of_a_hanging_env_gives_up_and_names_the_step(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("fault", ["stuck", "stuck at reset"])
-def test_an_env_that_raises_shows_its_own_traceback_and_the_findings_before(
+def test_an_env_that_raises_is_reported_with_its_traceback_after_all_earlier_findings(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))

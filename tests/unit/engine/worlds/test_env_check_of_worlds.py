@@ -81,7 +81,7 @@ def not_ok(fault: str, **more: Any) -> dict[str, str]:
     return {one.topic: one.verdict for one in findings(fault, **more) if one.verdict != "ok"}
 
 
-def test_agents_with_equal_spaces_are_of_one_kind() -> None:
+def test_agents_with_equal_spaces_count_as_one_kind() -> None:
     mapping = kinds_of_agents(EnvConfig(world=f"{__name__}:Walks"))
     assert mapping.policies == ("walker", "guest")
     assert (mapping.policy_of("walker_17", 0), mapping.policy_of("guest", 0)) == ("walker", "guest")
@@ -116,17 +116,17 @@ def test_a_correct_world_is_reported_with_its_statistics(wording) -> None:
         ("both", {"births and ends": "note"}),
     ],
 )
-def test_what_is_wrong_with_a_world_is_found(fault: str, expected: dict[str, str]) -> None:
+def test_each_defect_of_a_world_is_found(fault: str, expected: dict[str, str]) -> None:
     assert not_ok(fault) == expected
 
 
-def test_slots_that_stay_empty_are_reported_with_the_number_needed(wording) -> None:
+def test_unused_slots_are_reported_with_the_number_of_slots_needed(wording) -> None:
     (told,) = (one for one in findings("", agents=7) if one.verdict == "note")
     assert (told.topic, told.found) == ("walker: slots", wording())
     assert "policies.walker.slots: 3" in told.advice
 
 
-def test_agents_that_end_without_a_final_observation_are_counted(wording) -> None:
+def test_agents_that_end_without_a_final_observation_are_counted_in_a_finding(wording) -> None:
     told = {one.topic: one for one in findings("no final")}["final observations"]
     assert (told.verdict, told.found) == ("note", wording())
 
@@ -135,7 +135,7 @@ def test_an_empty_action_mask_in_the_first_observation_is_the_only_finding() -> 
     assert not_ok("mask") == {"returns": "wrong"}
 
 
-def test_an_invalid_return_value_is_wrong_but_does_not_hide_other_findings(wording) -> None:
+def test_an_invalid_return_value_has_the_verdict_wrong_but_does_not_hide_other_findings(wording) -> None:
     found = {one.topic: one for one in findings("NaN reward")}
     assert found["returns"].verdict == "wrong"
     assert found["returns"].found == wording("walker_0")
@@ -143,7 +143,7 @@ def test_an_invalid_return_value_is_wrong_but_does_not_hide_other_findings(wordi
     assert found["seeds"].found == wording()
 
 
-def test_a_world_of_arrays_is_checked_too() -> None:
+def test_an_array_world_can_be_checked_by_stepping() -> None:
     config = EnvConfig(world="rlrun.toys:CartPoleArrays")
     found = check_by_stepping(config, kinds_of_agents(config), {}, steps=60)
     assert {one.verdict for one in found} == {"ok"}

@@ -14,17 +14,17 @@ GAMES = "rlrun.toys"
 @pytest.mark.parametrize(
     ("world", "game"), [("TicTacToe", TicTacToeArrays), ("ConnectFour", ConnectFourArrays), ("Hex", HexArrays)]
 )
-def test_board_game_worlds_have_an_array_game(world: str, game: type) -> None:
+def test_a_board_game_world_has_an_array_game(world: str, game: type) -> None:
     assert isinstance(game_of(EnvConfig(world=f"{GAMES}:{world}")), game)
 
 
-def test_hex_has_the_size_of_its_world() -> None:
+def test_the_array_game_of_a_hex_world_has_the_board_size_of_that_world() -> None:
     game = game_of(EnvConfig(world=f"{GAMES}:Hex", kwargs={"size": 7}))
     assert isinstance(game, HexArrays)
     assert game.size == 7
 
 
-def test_other_worlds_and_wrapped_board_games_have_no_array_game() -> None:
+def test_worlds_that_are_no_board_games_and_wrapped_board_games_have_no_array_game() -> None:
     wrapped = {"world": f"{GAMES}:TicTacToe", "wrappers": [{"id": "rlrun.plugin:AgentIndicator"}]}
     for world in (
         EnvConfig(world="rlrun.toys:TwoStepGame"),

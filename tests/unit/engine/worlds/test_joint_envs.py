@@ -46,7 +46,7 @@ def world_of(**kwargs: Any) -> JointEnv:
     return JointEnv(DOORS, kwargs)
 
 
-def test_each_agent_has_its_part_of_observations_actions_and_rewards() -> None:
+def test_each_agent_of_a_joint_env_has_its_own_part_of_observations_actions_and_rewards() -> None:
     world = world_of()
     assert world.possible_agents == ("agent_0", "agent_1")
     assert world.spaces("agent_1").action == Discrete(3)
@@ -62,7 +62,7 @@ def test_each_agent_has_its_part_of_observations_actions_and_rewards() -> None:
     assert not step.ended
 
 
-def test_the_state_is_what_all_agents_see() -> None:
+def test_the_world_state_of_a_joint_env_consists_of_all_agents_observations() -> None:
     world = world_of()
     shown = world.reset(0)
     assert world.state_space == Box(np.float32([0, 0, 0]), np.float32([1, 2, 2]))
@@ -70,7 +70,7 @@ def test_the_state_is_what_all_agents_see() -> None:
 
 
 @pytest.mark.parametrize("cut_off", [False, True])
-def test_all_agents_end_as_the_env_does(cut_off: bool) -> None:
+def test_all_agents_terminate_or_are_truncated_when_the_joint_env_is(cut_off: bool) -> None:
     world = world_of(cut_off=cut_off)
     world.reset(0)
     steps = [world.step({"agent_0": 0, "agent_1": 0}) for _ in range(3)]

@@ -93,7 +93,7 @@ def shown(rows: WorldRows) -> list[float]:
     return rows.policies["p"].observations[:, 0].tolist()  # type: ignore[no-any-return]
 
 
-def test_each_possible_agent_has_its_own_slot_in_its_own_world() -> None:
+def test_each_possible_agent_of_each_world_has_its_own_slot() -> None:
     first, second = Scripted(seen(a=1, b=2), gives(seen(a=3, b=4))), Scripted(seen(b=5), gives(seen(b=6)))
     worlds = looped(first, second)
     rows = worlds.reset()
@@ -126,7 +126,7 @@ def test_the_info_of_an_acting_agent_must_contain_a_number_for_each_column(
         acted(worlds, 0, 0)
 
 
-def test_columns_hold_the_numbers_of_a_steps_infos_and_nothing_of_the_step_before() -> None:
+def test_info_columns_contain_the_numbers_of_the_current_step_and_none_of_the_previous_one() -> None:
     world = Scripted(
         seen(a=1, b=2),
         gives(seen(a=3), infos={"a": {"cost": 1.5}, "b": {"cost": 2}}),
@@ -140,7 +140,7 @@ def test_columns_hold_the_numbers_of_a_steps_infos_and_nothing_of_the_step_befor
     assert not acted(worlds, 0, 0).policies["p"].columns["cost"].any()  # the next episode begins
 
 
-def test_a_possible_agent_keeps_its_slot_while_others_get_the_lowest_free_one() -> None:
+def test_a_possible_agent_keeps_its_slot_while_other_agents_get_the_lowest_free_slot() -> None:
     world = Scripted(
         seen(b=1, stranger=2),
         gives(seen(a=3, stranger=4, b=5), terminated=["b"]),
@@ -158,7 +158,7 @@ def test_a_possible_agent_keeps_its_slot_while_others_get_the_lowest_free_one() 
     assert shown(rows) == [9, 10, 8]
 
 
-def test_a_slot_shows_the_final_observation_and_is_free_one_step_later() -> None:
+def test_a_slot_shows_its_agents_final_observation_and_is_free_one_step_later() -> None:
     world = Scripted(
         seen(a=1),
         gives(seen(a=2, b=3), {"a": 1.5}, terminated=["a"], infos={"a": {"score": 3}}),
@@ -181,14 +181,14 @@ def test_a_slot_shows_the_final_observation_and_is_free_one_step_later() -> None
     assert rows.infos == {}
 
 
-def test_more_agents_than_slots_name_the_setting(wording) -> None:
+def test_the_error_for_more_agents_than_slots_names_the_setting(wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=2, b=3, c=4))))
     worlds.reset()
     with wording.raised(EnvError, "policies.p.slots"):
         acted(worlds, 0, 0)
 
 
-def test_a_slot_of_an_agent_that_has_just_ended_is_not_free(wording) -> None:
+def test_the_slot_of_an_agent_that_has_just_ended_is_not_yet_free(wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=2, b=3), terminated=["a"])), slots=1)
     worlds.reset()
     with wording.raised(EnvError):
@@ -205,7 +205,7 @@ def test_an_agent_id_that_reappears_starts_a_new_episode() -> None:
     assert flags(rows, "starts") == flags(rows, "acts") == [0]
 
 
-def test_rewards_reach_agents_that_do_not_act() -> None:
+def test_agents_receive_rewards_even_in_steps_in_which_they_do_not_act() -> None:
     worlds = looped(Scripted(seen(a=1, b=2), gives(seen(a=3), {"b": -1.0}), gives(seen(b=4), {"b": 0.5})))
     worlds.reset()
     rows = acted(worlds, 0, 0)
@@ -215,7 +215,7 @@ def test_rewards_reach_agents_that_do_not_act() -> None:
     assert acted(worlds, 0, 0).policies["p"].rewards.tolist() == [0, 0.5]
 
 
-def test_a_reward_before_the_first_observation_is_given_with_it() -> None:
+def test_rewards_before_an_agents_first_observation_are_given_with_that_observation() -> None:
     worlds = looped(
         Scripted(seen(a=1), gives(seen(a=2), {"b": -1.0}), gives(seen(b=3), {"b": 0.25}), gives(seen(a=1), {"b": 2}))
     )
@@ -225,7 +225,7 @@ def test_a_reward_before_the_first_observation_is_given_with_it() -> None:
     assert acted(worlds, 0, 0).policies["p"].rewards.tolist() == [0, 2]
 
 
-def test_a_reward_for_a_dead_agent_is_dropped_and_counted_and_not_given_to_its_next_life() -> None:
+def test_a_reward_for_a_dead_agent_is_dropped_and_counted_even_if_the_agent_comes_back() -> None:
     script = [
         gives(seen(a=2, b=2), {"a": 1, "b": 2}, terminated=["b"]),  # the last reward comes with the final observation
         gives(seen(a=3), {"a": 1, "b": 4}),
@@ -244,7 +244,7 @@ def test_a_reward_for_a_dead_agent_is_dropped_and_counted_and_not_given_to_its_n
     assert acted(worlds, 0, 0).policies["p"].rewards.tolist() == [1, 2]
 
 
-def test_rewards_of_agents_never_born_are_counted_as_dropped_when_the_episode_ends() -> None:
+def test_rewards_of_agents_that_never_appear_are_counted_as_dropped_when_the_episode_ends() -> None:
     script = [gives(seen(a=2), {"b": -1.0}), gives(seen(a=3), {"b": 0.5, "a": 0.0}), gives(seen(b=1), ended=True)]
     worlds = looped(Scripted(seen(a=1), *script))
     worlds.reset()
@@ -252,7 +252,7 @@ def test_rewards_of_agents_never_born_are_counted_as_dropped_when_the_episode_en
     assert acted(worlds, 0, 0).dropped_rewards == 0
 
 
-def test_the_last_observation_stands_in_for_a_final_one_that_is_missing() -> None:
+def test_the_last_observation_of_an_agent_stands_in_for_a_missing_final_one() -> None:
     worlds = looped(
         Scripted(seen(a=1, b=2), gives(seen(a=3)), gives({}, truncated=["a"], terminated=["b"])),
     )
@@ -281,7 +281,7 @@ def test_the_end_of_a_world_truncates_agents_that_have_not_ended() -> None:
     assert world.seeds == [SEEDS.seed(0, 0), SEEDS.seed(0, 1)]
 
 
-def test_an_agent_that_ends_with_its_first_observation_gets_no_slot() -> None:
+def test_an_agent_that_ends_in_the_step_of_its_first_observation_gets_no_slot() -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=2, b=3, c=4), terminated=["b"], truncated=["c"])))
     worlds.reset()
     rows = acted(worlds, 0, 0)
@@ -289,7 +289,7 @@ def test_an_agent_that_ends_with_its_first_observation_gets_no_slot() -> None:
     assert flags(rows, "terminateds") == flags(rows, "truncateds") == []
 
 
-def test_a_limit_truncates_all_living_agents() -> None:
+def test_the_episode_limit_truncates_all_living_agents() -> None:
     world = Scripted(seen(a=1, b=2), gives(seen(a=3)), gives(seen(b=4)))
     worlds = looped(world, max_episode_steps=2)
     worlds.reset()
@@ -300,14 +300,14 @@ def test_a_limit_truncates_all_living_agents() -> None:
     assert (shown(rows), rows.missing_finals) == ([3, 4], 1)
 
 
-def test_a_silent_agent_in_a_parallel_world_is_an_error_that_names_the_clock(wording) -> None:
+def test_an_agent_without_an_observation_in_a_parallel_world_raises_an_error_that_names_the_clock(wording) -> None:
     worlds = looped(Scripted(seen(a=1, b=2), gives(seen(a=3)), clock="parallel"))
     worlds.reset()
     with wording.raised(EnvError, "per_agent"):
         acted(worlds, 0, 0)
 
 
-def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both(wording) -> None:
+def test_the_error_for_an_agent_whose_spaces_differ_from_its_policys_shows_both_spaces(wording) -> None:
     other = Spaces(Box(-1, 1, (2,)), Discrete(10))
     worlds = looped(Scripted(seen(a=1), gives(seen(z=3)), spaces={"z": other}))
     worlds.reset()
@@ -334,7 +334,7 @@ def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both(wording) 
         (gives(seen(a=1))._replace(ended=1), "ended must be True or False, not 1"),
     ],
 )
-def test_the_first_step_refuses_invalid_return_values(returned: Any, said: str, wording) -> None:
+def test_invalid_return_values_of_the_first_step_are_refused(returned: Any, said: str, wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1))), Scripted(seen(a=1), returned))
     worlds.reset()
     with pytest.raises(EnvError) as raised:
@@ -352,7 +352,9 @@ def test_the_first_step_refuses_invalid_return_values(returned: Any, said: str, 
         (gives(seen(a=1), {"a": np.nan}), "agent 'a'): the reward must be a finite number, not nan"),
     ],
 )
-def test_later_steps_refuse_changed_shapes_and_non_numeric_rewards(returned: Any, said: str) -> None:
+def test_changed_shapes_and_rewards_that_are_not_finite_numbers_are_refused_at_later_steps(
+    returned: Any, said: str
+) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1)), returned))
     worlds.reset()
     acted(worlds, 0, 0)
@@ -377,7 +379,7 @@ def test_observations_returned_by_reset_are_validated(wording) -> None:
         looped(Scripted({**seen(a=1), "b": np.zeros(3)})).reset()
 
 
-def test_an_action_mask_that_allows_nothing_is_an_error_for_an_acting_agent(wording) -> None:
+def test_an_action_mask_that_allows_no_action_is_refused_for_an_acting_agent(wording) -> None:
     spaces = Spaces(Dict(action_mask=MultiBinary(2), observation=Box(-1, 1, (1,))), Discrete(2))
 
     def masked(*mask: int) -> dict[str, Any]:
@@ -393,7 +395,7 @@ def test_an_action_mask_that_allows_nothing_is_an_error_for_an_acting_agent(word
     assert flags(stepped(gives(masked(0, 0), terminated=["a"])), "terminateds") == [0]
 
 
-def test_actions_outside_the_space_are_refused_in_slots_that_act(wording) -> None:
+def test_actions_outside_the_action_space_are_refused_for_slots_that_act(wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1))))
     worlds.reset()
     with wording.raised(EnvError, "11"):
@@ -401,7 +403,7 @@ def test_actions_outside_the_space_are_refused_in_slots_that_act(wording) -> Non
     acted(worlds, 0, 11)
 
 
-def test_observations_and_actions_may_be_trees() -> None:
+def test_observations_and_actions_may_be_nested_in_dicts() -> None:
     spaces = Spaces(Dict(x=Box(-1, 1, (2,)), n=Discrete(3)), Dict(move=Discrete(4), aim=Box(-1, 1, (2,))))
     first = {"a": {"x": np.array([0.5, -0.5], np.float32), "n": 2}}
     world = Scripted(first, gives(first), spaces={"a": spaces})
@@ -420,7 +422,7 @@ class Stateful(Scripted):
         return np.array([self.t, 7], np.float32)
 
 
-def test_the_states_of_worlds_follow_their_steps() -> None:
+def test_the_reported_world_states_belong_to_the_current_steps_of_the_worlds() -> None:
     worlds = looped(
         Stateful(seen(a=1), gives(seen(a=2)), gives({}, ended=True)),
         Stateful(seen(a=1), gives({}, ended=True)),
@@ -553,7 +555,7 @@ def streams_by_slots(worlds: LoopWorlds, steps: int) -> tuple[list[list[Stream]]
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), steps=st.integers(1, 60))
-def test_slots_contain_the_same_agent_episodes_as_the_worlds_dicts(seed: int, steps: int) -> None:
+def test_the_slots_show_the_same_agent_episodes_as_the_dicts_of_the_worlds(seed: int, steps: int) -> None:
     seeds = EpisodeSeeds(seed, worker_index=1)
     worlds = LoopWorlds(
         "busy", [Busy(), Busy()], seeds, PolicyMapping(["p"]), {"p": ("a", SPACES)}, {"p": len(Busy.possible_agents)}
@@ -619,21 +621,21 @@ def test_a_world_that_replays_to_different_observations_starts_its_next_episode(
     ]
 
 
-def test_a_replay_without_time_left_begins_the_next_episodes() -> None:
+def test_worlds_whose_replay_has_no_time_left_begin_their_next_episodes() -> None:
     worlds = busy(1)
     actions, _ = recorded_actions(worlds, 3)
     _, exact = worlds.restore(worlds.places(), actions, worlds.hashes(), 0.0)
     assert exact == [False]
 
 
-def test_a_world_whose_actions_are_not_all_kept_begins_its_next_episode() -> None:
+def test_a_world_whose_recorded_actions_are_incomplete_begins_its_next_episode() -> None:
     worlds = busy(1)
     actions, _ = recorded_actions(worlds, 3)
     _, exact = worlds.restore(worlds.places(), [{"p": actions[0]["p"][1:]}], worlds.hashes(), 60.0)
     assert exact == [False]
 
 
-def test_hashes_depend_on_which_agents_act() -> None:
+def test_the_hash_of_a_world_depends_on_which_agents_act() -> None:
     one, other = looped(Scripted(seen(a=1, b=2), gives(seen(a=1)))), looped(Scripted(seen(a=1, b=2), gives(seen(b=2))))
     one.reset(), other.reset()
     assert one.hashes() == other.hashes()
@@ -641,7 +643,7 @@ def test_hashes_depend_on_which_agents_act() -> None:
     assert one.hashes() != other.hashes()
 
 
-def test_episode_numbers_start_at_the_given_first_episodes() -> None:
+def test_episode_numbers_start_at_the_given_first_episode_of_each_world() -> None:
     world = Scripted(seen(a=1))
     worlds = looped(world, first_episodes=[5])
     worlds.reset()
@@ -660,7 +662,7 @@ def test_an_exception_while_closing_a_world_becomes_a_warning() -> None:
         worlds.close()
 
 
-def test_each_policy_has_its_own_slots() -> None:
+def test_each_policy_has_its_own_slots_and_spaces() -> None:
     world = Scripted(
         {**seen(a=1), "b": 4}, gives({**seen(a=2), "b": 5}), spaces={"b": Spaces(Discrete(9), Discrete(3))}
     )

@@ -69,7 +69,7 @@ def _meadows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_spaces_and_slots_follow_from_the_possible_agents() -> None:
+def test_spaces_and_slots_are_derived_from_the_possible_agents() -> None:
     config = EnvConfig(world="meadows:Meadow", kwargs={"prey": 3})
     mapping = PolicyMapping(["hunters", "prey"], {"hunter_*": "hunters", "*": "prey"})
     assert spaces_of_policies(config, mapping) == {
@@ -81,7 +81,7 @@ def test_spaces_and_slots_follow_from_the_possible_agents() -> None:
     assert worlds.reset().policies["prey"].acts.all()
 
 
-def test_agents_of_one_policy_with_other_spaces_are_named_with_them(wording) -> None:
+def test_the_error_for_agents_of_one_policy_with_different_spaces_names_them_with_their_spaces(wording) -> None:
     config = EnvConfig(world="meadows:Meadow", kwargs={"odd": True, "hunters": 0})
     with pytest.raises(EnvironmentUnusable) as raised:
         spaces_of_policies(config, PolicyMapping(["default"]))
@@ -95,7 +95,7 @@ def test_a_policy_without_agents_is_an_error(wording) -> None:
         spaces_of_policies(EnvConfig(world="meadows:Meadow", kwargs={"hunters": 0}), mapping)
 
 
-def test_policies_whose_seats_change_get_slots_for_their_largest_seating() -> None:
+def test_policies_whose_seats_change_get_slots_for_the_most_seats_they_may_have() -> None:
     config = EnvConfig(world="meadows:Meadow", kwargs={"hunters": 0, "prey": 3})
     worlds = make_vector_world(config, 1, SEEDS, PolicyMapping(["a", "b"], "meadows:swapped"), {})
     assert worlds.slots == {"a": 2, "b": 2}
@@ -176,6 +176,6 @@ def test_a_wrapper_must_be_a_world(wording) -> None:
 
 
 @pytest.mark.parametrize("factory", ["meadows:Meadow", "meadows:parallel"])
-def test_a_world_given_as_an_env_is_refused_with_the_correct_spelling(factory: str, wording) -> None:
+def test_the_refusal_of_a_world_given_as_an_env_shows_the_correct_key(factory: str, wording) -> None:
     with wording.raised(EnvironmentUnusable, factory):
         make_vector_env(EnvConfig(id=factory), 1, SEEDS)

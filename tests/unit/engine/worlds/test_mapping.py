@@ -11,7 +11,7 @@ from rlrun.engine.messages.errors import TrainingFailed, UsageError
 from rlrun.engine.worlds.mapping import PolicyMapping
 
 
-def test_the_first_pattern_that_fits_decides() -> None:
+def test_the_first_matching_pattern_decides_which_policy_controls_an_agent() -> None:
     mapping = PolicyMapping(["hunters", "prey"], {"hunter_*": "hunters", "hunter_1": "prey", "*": "prey"})
     assert [mapping.policy_of(agent, 0) for agent in ("hunter_1", "hare", "hunter")] == ["hunters", "prey", "prey"]
 
@@ -20,17 +20,17 @@ def test_a_single_policy_controls_all_agents() -> None:
     assert PolicyMapping(["default"]).policy_of("anybody", 7) == "default"
 
 
-def test_several_policies_need_a_mapping(wording) -> None:
+def test_several_policies_without_a_mapping_are_refused(wording) -> None:
     with wording.raised(UsageError):
         PolicyMapping(["a", "b"])
 
 
-def test_a_pattern_with_an_unknown_policy_suggests_the_closest_name(wording) -> None:
+def test_the_error_for_a_pattern_with_an_unknown_policy_suggests_the_closest_name(wording) -> None:
     with wording.raised(UsageError, "h*", "hunters"):
         PolicyMapping(["hunters", "prey"], {"h*": "hunter"})
 
 
-def test_an_agent_that_no_pattern_fits_is_named_with_the_patterns(wording) -> None:
+def test_the_error_for_an_agent_that_no_pattern_matches_names_it_and_the_patterns(wording) -> None:
     mapping = PolicyMapping(["a"], {"hunter_0": "a", "prey_*": "a"})
     with pytest.raises(UsageError) as raised:
         mapping.policy_of("hunter_1", 0)
@@ -79,12 +79,12 @@ def test_an_exception_in_a_mapping_function_is_reported_with_its_traceback() -> 
 
 
 @pytest.mark.usefixtures("functions")
-def test_a_mapping_function_must_be_callable(wording) -> None:
+def test_a_mapping_function_that_is_not_callable_is_refused(wording) -> None:
     with wording.raised(UsageError):
         PolicyMapping(["first"], "seat_functions:number")
 
 
-def test_a_mapping_travels_to_other_processes() -> None:
+def test_a_mapping_can_be_sent_to_other_processes() -> None:
     mapping = pickle.loads(pickle.dumps(PolicyMapping(["a", "b"], {"x*": "a", "*": "b"})))
     assert mapping.policy_of("x1", 0) == "a"
 

@@ -25,7 +25,7 @@ def tossed(slots: int, steps: int) -> Any:
     return np.random.default_rng(0).integers(2, size=(steps, slots))
 
 
-def test_a_single_agent_env_as_a_world_shows_in_its_only_slot_what_the_env_returns() -> None:
+def test_a_single_agent_env_run_as_a_world_shows_what_the_env_returns_in_its_only_slot() -> None:
     worlds, env = worlds_of(CARTPOLE), make_vector_env(CARTPOLE, 3, EpisodeSeeds(5, 0))
     rows = worlds.reset()
     np.testing.assert_array_equal(rows.policies["default"].observations, env.reset())
@@ -44,7 +44,7 @@ def test_a_single_agent_env_as_a_world_shows_in_its_only_slot_what_the_env_retur
         np.testing.assert_array_equal(shown.acts, ~ended)
 
 
-def test_replaying_its_actions_restores_the_world_of_a_single_agent_env() -> None:
+def test_replaying_the_actions_restores_the_world_of_a_single_agent_env() -> None:
     played, fresh = worlds_of(CARTPOLE), worlds_of(CARTPOLE)
     played.reset()
     taken = tossed(3, 10)
@@ -68,7 +68,7 @@ def test_info_columns_contain_only_zeros_in_reset_rows() -> None:
     assert not np.any(found)
 
 
-def test_messages_about_a_single_agent_env_name_no_agent() -> None:
+def test_messages_about_a_single_agent_env_do_not_mention_an_agent() -> None:
     worlds = worlds_of(CARTPOLE)
     worlds.reset()
     assert place_of(worlds, "default", 2) == f"env 2, {worlds.places()[2]}"

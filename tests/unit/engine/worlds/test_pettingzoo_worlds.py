@@ -95,19 +95,19 @@ CLASSIC = ["tictactoe_v3", "connect_four_v3", "rps_v2"]
 
 
 @pytest.mark.parametrize("name", CLASSIC)
-def test_turns_of_a_classic_game_match_the_results_of_last(name: str) -> None:
+def test_turns_of_a_classic_game_match_the_results_of_its_last_method(name: str) -> None:
     module = importlib.import_module(f"pettingzoo.classic.{name}")
     turns = episode_by_world(TurnBasedWorld(module.env()), 5)
     assert turns == episode_by_last(module.env(), 5)
     assert all(len(of_agent) > 1 for of_agent in turns.values())
 
 
-def test_turns_of_an_mpe_env_match_the_results_of_last() -> None:
+def test_turns_of_an_mpe_env_match_the_results_of_its_last_method() -> None:
     module = importlib.import_module("mpe2.simple_adversary_v3")
     assert episode_by_world(TurnBasedWorld(module.env(max_cycles=4)), 5) == episode_by_last(module.env(max_cycles=4), 5)
 
 
-def test_a_game_of_tictactoe_ends_for_both_at_once() -> None:
+def test_a_game_of_tictactoe_ends_for_both_players_at_once() -> None:
     config = EnvConfig(pettingzoo="pettingzoo.classic.tictactoe_v3")
     worlds = make_vector_world(config, 1, SEEDS, PolicyMapping(["p"]), {})
     assert worlds.clock == "per_agent"
@@ -164,7 +164,7 @@ class MaskedInfos(ParallelEnv[str, Any, Any]):
         return {agent: np.zeros(1, np.float32) for agent in self.agents}
 
 
-def test_masks_in_infos_become_a_part_of_the_observation() -> None:
+def test_action_masks_in_infos_become_part_of_the_observation() -> None:
     world = ParallelWorld(MaskedInfos())
     observation, action = world.spaces("x")
     assert isinstance(observation, Dict)
@@ -191,7 +191,7 @@ def test_action_masks_in_infos_work_with_nested_actions() -> None:
     assert shown["x"]["action_mask"].tolist() == [1, 0, 1]
 
 
-def test_an_info_without_a_mask_allows_all_actions_and_a_world_without_agents_is_over() -> None:
+def test_an_info_without_a_mask_allows_all_actions_and_a_world_without_agents_has_ended() -> None:
     world = ParallelWorld(MaskedInfos())
     world.reset(0)
     step = world.step({"x": 0, "y": 2, "real": np.zeros(1)})
@@ -224,7 +224,7 @@ class BlackDeath(ParallelEnv[str, Any, Any]):
         return seen, {"x": 1.0, "y": 0.0}, over, dict.fromkeys(names, False), {"x": {}, "y": {}}
 
 
-def test_a_dead_agent_that_is_shown_zeros_keeps_its_slot_to_the_end() -> None:
+def test_a_dead_agent_that_is_shown_zeros_keeps_its_slot_until_the_episode_ends() -> None:
     world = ParallelWorld(BlackDeath())
     worlds = LoopWorlds("b:d", [world], SEEDS, PolicyMapping(["p"]), {"p": ("x", world.spaces("x"))}, {"p": 2})
     worlds.reset()
@@ -280,7 +280,7 @@ class Staggered(AECEnv[str, Any, Any]):
         self.agent_selection = following
 
 
-def test_ends_dead_steps_and_rewards_from_others_turns_match_the_results_of_last() -> None:
+def test_ends_dead_steps_and_rewards_from_other_agents_turns_match_results_of_the_last_method() -> None:
     turns = episode_by_world(TurnBasedWorld(Staggered()), 0)
     assert turns == episode_by_last(Staggered(), 0)
     assert [reward for _, reward, _, _ in turns["p1"]] == [-1.0, -2.0]

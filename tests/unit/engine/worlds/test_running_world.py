@@ -42,7 +42,7 @@ class Watched(World):
         return WorldStep(self.reset(0), {}, {}, {}, {}, ended=False)
 
 
-def test_a_world_that_hangs_is_named_with_its_episode_and_step() -> None:
+def test_a_hanging_world_is_named_with_its_episode_and_step() -> None:
     worlds, seeds = [Watched(), Watched()], EpisodeSeeds(0, worker_index=3)
     vector = LoopWorlds("x:y", worlds, seeds, PolicyMapping(["p"]), {"p": ("a", SPACES)}, {"p": 1})
     vector.reset()
@@ -52,7 +52,7 @@ def test_a_world_that_hangs_is_named_with_its_episode_and_step() -> None:
     assert worlds[1].told == [f"{where} {step}" for step in (0, 1, 2)]
 
 
-def test_a_thread_outside_any_world_call_is_not_waiting_for_a_world() -> None:
+def test_a_thread_that_is_not_calling_a_world_is_not_reported_as_waiting_for_one() -> None:
     assert waits_for(sys._getframe()) == ""
 
 
@@ -108,7 +108,7 @@ def test_rewards_and_end_flags_of_wrong_types_are_refused_at_later_steps_too(
         stepped(Scripted(**second), 2)
 
 
-def test_a_reward_for_an_id_that_no_agent_has_is_refused_at_the_end_of_the_episode() -> None:
+def test_a_reward_for_an_id_that_belongs_to_no_agent_is_refused_when_the_episode_ends() -> None:
     world = Scripted(rewards={"runer_1": 1.0})
     stepped(world, 3)
     told = r"step 4, agent 'runer_1'\): it received a reward, but .* this id; did you mean 'runner_1'\?"
@@ -116,7 +116,7 @@ def test_a_reward_for_an_id_that_no_agent_has_is_refused_at_the_end_of_the_episo
         stepped(world, 4)
 
 
-def test_rewards_are_accepted_for_known_agents_and_for_agents_born_later() -> None:
+def test_rewards_are_accepted_for_known_agents_and_for_agents_that_appear_later() -> None:
     class Born(Scripted):
         def step(self, actions: Mapping[str, Any]) -> WorldStep:
             step = super().step(actions)
@@ -135,14 +135,14 @@ def test_rewards_whose_sum_over_agents_overflows_are_accepted() -> None:
     assert vector.step({"p": np.zeros(3, int)}).policies["p"].rewards.tolist() == [1e308, 1e308, 0.0]
 
 
-def test_an_agent_gets_the_sum_of_its_rewards_once_at_its_birth() -> None:
+def test_an_agent_gets_the_sum_of_its_earlier_rewards_once_when_it_appears() -> None:
     early = EarlyRewards()
     assert [early.keep_or_drop("a", reward) for reward in (1.0, 2.5)] == [0, 0]
     assert early.take("a") == 3.5
     assert early.take("a") == 0.0
 
 
-def test_rewards_of_ended_agents_are_dropped_at_once_and_others_at_the_end() -> None:
+def test_rewards_of_ended_agents_are_dropped_at_once_and_unclaimed_rewards_when_the_episode_ends() -> None:
     early = EarlyRewards()
     early.ended["a"] = None
     assert early.keep_or_drop("a", 1.0) == 1

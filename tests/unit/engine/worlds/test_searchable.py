@@ -68,7 +68,7 @@ class ByBoard:
         return uniform(legal), values
 
 
-def test_tree_search_over_cloneable_games_equals_tree_search_over_arrays() -> None:
+def test_tree_search_in_a_cloneable_game_equals_tree_search_in_the_same_game_of_arrays() -> None:
     visits, values = [], []
     for each in (ConnectFourArrays(), game()):
         search = BatchedSearch(each, ByBoard(each), SearchSettings())
@@ -82,7 +82,7 @@ def test_tree_search_over_cloneable_games_equals_tree_search_over_arrays() -> No
     assert all((values[i] == values[3 + i]).all() for i in range(3))
 
 
-def test_play_keeps_earlier_positions_and_positions_are_recovered_from_observations() -> None:
+def test_playing_keeps_earlier_positions_and_positions_can_be_recovered_from_observations() -> None:
     objects = game()
     first = objects.first(2)
     then = objects.play(first, np.array([0, 6]))

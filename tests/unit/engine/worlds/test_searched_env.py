@@ -16,7 +16,7 @@ from rlrun.toys.sparse_rewards import SparseCartPole
 POLE = "rlrun.toys:SparseCartPole"
 
 
-def test_the_world_and_its_game_go_through_the_same_episode() -> None:
+def test_the_world_of_a_searched_env_and_its_array_game_go_through_the_same_episode() -> None:
     world = SearchedEnv(POLE)
     game = pickle.loads(pickle.dumps(world.array_game()))  # as it travels to workers
     seen, states = world.reset(7)[AGENT], game.first(1, 7)

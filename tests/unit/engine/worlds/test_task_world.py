@@ -205,7 +205,7 @@ def test_a_new_lesson_applies_from_the_next_episode_and_is_restored_with_the_wor
     assert paid == [4 * 4.0, 2 * 4.0, 0.0, 4 * 5.0]
 
 
-def test_a_task_may_change_which_agents_there_are() -> None:
+def test_tasks_may_differ_in_their_agents() -> None:
     config = config_of(tasks=[{"kwargs": {"agents": 3}}, {"kwargs": {"agents": 1}}])
     worlds = make_vector_world(config, 8, EpisodeSeeds(5, 0), ALL, {"all": 3})
     tasks = Tasks(config.tasks or "")

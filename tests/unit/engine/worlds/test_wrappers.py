@@ -51,7 +51,7 @@ class Countdown(World):
         return WorldStep(shown, rewards, {}, {}, {}, self.steps == 4)
 
 
-def test_agent_indicator_appends_the_agents_one_hot_to_a_box_observation() -> None:
+def test_agent_indicator_appends_a_one_hot_code_of_the_agent_to_a_box_observation() -> None:
     world = AgentIndicator(TwoStepGame())
     shown = world.reset(0)
     np.testing.assert_array_equal(shown["agent_0"], [1, 0, 0, 1, 0])
@@ -63,7 +63,7 @@ def test_agent_indicator_appends_the_agents_one_hot_to_a_box_observation() -> No
     np.testing.assert_array_equal(world.state(), [0, 0, 1])
 
 
-def test_agent_indicator_adds_the_agents_one_hot_to_a_dict_and_zeros_for_unknown_agents() -> None:
+def test_agent_indicator_adds_a_one_hot_code_of_the_agent_to_a_dict_or_zeros_for_unknown_agents() -> None:
     world = AgentIndicator(Foraging(foragers=2, max_foragers=2))
     shown = world.reset(0)
     np.testing.assert_array_equal(shown["forager_1"]["agent"], [0, 1])
@@ -72,7 +72,7 @@ def test_agent_indicator_adds_the_agents_one_hot_to_a_dict_and_zeros_for_unknown
     np.testing.assert_array_equal(world.shown("forager_17", shown["forager_1"])["agent"], [0, 0])
 
 
-def test_padded_agents_have_the_same_spaces_and_a_mask_of_the_actions_they_have() -> None:
+def test_padded_agents_have_equal_spaces_and_a_mask_of_their_own_actions() -> None:
     world = PadSpaces(Countdown())
     assert world.spaces("small") == world.spaces("large")
     shown = world.reset(0)
@@ -86,7 +86,7 @@ def test_padded_agents_have_the_same_spaces_and_a_mask_of_the_actions_they_have(
         assert world.spaces(agent).observation.contains(seen)
 
 
-def test_agents_with_the_same_actions_need_no_mask() -> None:
+def test_padding_adds_no_mask_to_agents_with_the_same_actions() -> None:
     world = PadSpaces(CartPoles())
     assert world.spaces("pole_0") == CartPoles().spaces("pole_0")
     np.testing.assert_array_equal(world.reset(1)["pole_1"], CartPoles().reset(1)["pole_1"])
@@ -148,7 +148,7 @@ def test_box_actions_are_padded_and_the_world_receives_each_agents_own_part() ->
     }
 
 
-def test_actions_of_several_kinds_or_bounds_are_not_padded(wording) -> None:
+def test_padding_actions_of_different_kinds_or_bounds_is_refused(wording) -> None:
     with wording.raised(EnvironmentUnusable):
         PadSpaces(Pushes(top=3.0))
     mixed = Pushes()
@@ -176,7 +176,7 @@ def test_black_death_shows_zeros_to_dead_agents_until_the_world_ends() -> None:
     assert last.observations["large"].tolist() == [4, 4, 4]
 
 
-def test_black_death_ends_all_poles_with_the_last_one() -> None:
+def test_black_death_ends_all_agents_when_the_last_one_ends() -> None:
     world, lengths = BlackDeath(CartPoles(3)), dict.fromkeys(CartPoles(3).possible_agents, 0.0)
     world.reset(2)
     while True:
@@ -203,7 +203,7 @@ def test_black_death_refuses_agents_missing_from_possible_agents() -> None:
         stay_until_somebody_is_born()
 
 
-def test_a_team_sees_and_does_what_its_members_do() -> None:
+def test_a_team_observes_and_acts_as_all_its_members_together() -> None:
     world = Team(TwoStepGame(), "team", ("agent_0", "agent_1"), reward="once")
     assert world.possible_agents == ["team"]
     shown = world.reset(0)
@@ -217,20 +217,20 @@ def test_a_team_sees_and_does_what_its_members_do() -> None:
     assert step.ended
 
 
-def test_the_rewards_of_a_team_are_summed() -> None:
+def test_the_reward_of_a_team_is_the_sum_of_its_members_rewards() -> None:
     world = Team(MatrixGame("prisoners_dilemma"), "team", ("agent_0", "agent_1"))
     world.reset(0)
     assert world.step({"team": (0, 1)}).rewards == {"team": -3.0}
 
 
-def test_a_team_reward_counted_once_must_be_equal_for_all_members(wording) -> None:
+def test_a_team_reward_counted_once_is_refused_if_members_get_different_rewards(wording) -> None:
     world = Team(MatrixGame("prisoners_dilemma"), "team", ("agent_0", "agent_1"), reward="once")
     world.reset(0)
     with wording.raised(ValueError, "-3.0", "0.0"):
         world.step({"team": (0, 1)})
 
 
-def test_a_team_lives_while_any_member_lives_and_is_truncated_with_the_last_ones() -> None:
+def test_a_team_lives_as_long_as_any_member_and_is_truncated_with_the_last_members() -> None:
     world = Team(Countdown(), "team", ("small", "large"))
     world.reset(0)
     steps = [world.step({"team": (1, 2)}) for _ in range(4)]
@@ -257,7 +257,7 @@ def test_agents_outside_the_team_are_unchanged() -> None:
     assert one.rewards == {"pole_1": 1.0, "team": 2.0}
 
 
-def test_black_death_and_teams_are_refused_for_turn_based_worlds_and_unknown_agents(wording) -> None:
+def test_black_death_and_teams_refuse_turn_based_worlds_and_teams_refuse_unknown_agents(wording) -> None:
     with wording.raised(EnvironmentUnusable):
         BlackDeath(TicTacToe())
     with wording.raised(EnvironmentUnusable):

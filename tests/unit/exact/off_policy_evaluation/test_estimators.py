@@ -68,13 +68,13 @@ def estimates(names: tuple[str, ...], sets: int, episodes: int) -> dict[str, lis
     }
 
 
-def test_unbiased_estimators_equal_the_value_in_the_mean_over_data_sets() -> None:
+def test_the_mean_of_unbiased_estimators_over_data_sets_equals_the_exact_value() -> None:
     for name, found in estimates(UNBIASED, SETS, episodes=20).items():
         values = np.array([estimate.value for estimate in found])
         assert abs(values.mean() - VALUE) < 3 * values.std(ddof=1) / np.sqrt(SETS), name
 
 
-def test_per_decision_weights_vary_less_than_those_of_whole_episodes() -> None:
+def test_per_decision_estimates_vary_less_than_whole_episode_estimates() -> None:
     found = estimates(UNBIASED, SETS, episodes=20)
     spread = {name: np.var([estimate.value for estimate in own]) for name, own in found.items()}
     assert spread["pdis"] < 0.8 * spread["is"]
@@ -101,7 +101,7 @@ def test_doubly_robust_is_exact_with_an_exact_model_of_a_deterministic_env() -> 
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_with_ratios_of_one_estimates_without_a_model_are_the_mean_return(name: str) -> None:
+def test_estimates_without_a_model_equal_the_mean_return_if_all_ratios_are_one(name: str) -> None:
     drawn = sampled(MDP, BEHAVIOR, 50, np.random.default_rng(2))
     weighed = drawn.weighed(MDP)
     on_policy = WeighedEpisodes(weighed.rewards, np.zeros_like(weighed.log_ratios), GAMMA)
@@ -113,7 +113,7 @@ def test_with_ratios_of_one_estimates_without_a_model_are_the_mean_return(name: 
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_with_ratios_of_one_a_model_without_a_policy_gap_leaves_doubly_robust_at_the_mean_return(
+def test_doubly_robust_with_ratios_of_one_and_equal_q_and_v_is_the_mean_return(
     weighted: bool,
 ) -> None:
     """If v is q of the taken action, the model's terms cancel, whatever the model."""
@@ -130,7 +130,7 @@ def test_a_truncated_episode_ends_with_the_discounted_value_of_its_final_observa
     np.testing.assert_array_equal(rewards[1], [2.0, 0.0])
 
 
-def test_the_value_of_the_direct_method_is_the_mean_of_the_initial_values() -> None:
+def test_the_estimate_of_the_direct_method_is_the_mean_value_of_the_initial_states() -> None:
     estimate = direct_method(np.array([1.0, 2.0, 6.0]))
     assert estimate.value == 3.0
     assert estimate.effective_size is None
@@ -141,12 +141,12 @@ def test_the_value_of_the_direct_method_is_the_mean_of_the_initial_values() -> N
 @pytest.mark.parametrize(
     ("weights", "size"), [([1.0, 1.0, 1.0, 1.0], 4.0), ([1.0, 0.0, 0.0, 0.0], 1.0), ([2.0, 1.0, 1.0, 0.0], 16 / 6)]
 )
-def test_the_effective_sample_size_is_kishs(weights: list[float], size: float) -> None:
+def test_the_effective_sample_size_follows_the_formula_of_kish(weights: list[float], size: float) -> None:
     with np.errstate(divide="ignore"):
         assert effective_size(np.log(weights)) == pytest.approx(size)
 
 
-def test_without_common_actions_whole_episode_estimators_have_zero_effective_size() -> None:
+def test_whole_episode_estimators_have_an_effective_size_of_zero_if_no_episode_has_weight() -> None:
     rewards = np.ones((2, 3))
     apart = WeighedEpisodes(rewards, np.array([[0.0] * 3, [-np.inf] * 3]), 0.5)
     for name, size in {"is": 0.0, "wis": 0.0, "pdis": 1.25 / (1 / 3 + 0.25), "wpdis": 1.25 / (1 / 3 + 0.25)}.items():
@@ -157,7 +157,9 @@ def test_without_common_actions_whole_episode_estimators_have_zero_effective_siz
 
 @settings(max_examples=50, deadline=None)
 @given(st.floats(-400, 400), st.integers(0, 2**32 - 1))
-def test_weighted_estimates_do_not_depend_on_a_common_factor_of_the_weights(shift: float, seed: int) -> None:
+def test_weighted_estimates_do_not_change_if_all_weights_are_multiplied_by_a_common_factor(
+    shift: float, seed: int
+) -> None:
     draws = np.random.default_rng(seed)
     rewards, ratios = draws.normal(size=(2, 4, 6))
     shifted = ratios.copy()
@@ -169,7 +171,7 @@ def test_weighted_estimates_do_not_depend_on_a_common_factor_of_the_weights(shif
         assert after.effective_size == pytest.approx(before.effective_size)
 
 
-def test_the_difference_of_two_policies_on_the_same_episodes_has_a_paired_interval() -> None:
+def test_the_difference_between_two_policies_on_the_same_episodes_has_a_paired_interval() -> None:
     values = np.array([1.0, 5.0, 9.0])
     ours, theirs = direct_method(values + 1), direct_method(values)
     assert theirs.ci95[1] > ours.ci95[0]  # the intervals overlap, and yet each episode is worth 1 more

@@ -40,7 +40,7 @@ def empirical_mdp(episodes: RecordedEpisodes) -> FiniteMDP:
     return FiniteMDP(follows / counts[..., None], sums / counts, starts)
 
 
-def test_fitted_q_evaluation_equals_the_linear_solve() -> None:
+def test_fitted_q_evaluation_matches_the_solution_of_the_linear_equations() -> None:
     """Truncated episodes bootstrap, because the solved process has no time limit."""
     episodes = recorded(sampled(small_mdp(), BEHAVIOR, 60, np.random.default_rng(0)))
     exact = empirical_mdp(episodes).q_of(JUDGED, GAMMA)
@@ -54,7 +54,7 @@ def test_fitted_q_evaluation_equals_the_linear_solve() -> None:
     assert (fitted.q()[0, ~valid] == 0).all()
 
 
-def test_without_discount_a_truncated_episode_ends() -> None:
+def test_a_truncated_episode_does_not_bootstrap_without_a_discount() -> None:
     states, valid = np.array([0, 1, 2, 1]), np.array([True, False, True, False])
     episodes = RecordedEpisodes(
         lambda rows: states[rows], np.zeros(4, np.int64), np.array([3.0, 0.0, -1.0, 0.0]), np.zeros(4, np.bool_), valid
@@ -63,7 +63,7 @@ def test_without_discount_a_truncated_episode_ends() -> None:
     np.testing.assert_allclose(fitted.q()[0], [3.0, 0.0, -1.0, 0.0], atol=1e-2)
 
 
-def test_each_fit_weights_the_episodes_by_its_own_weights() -> None:
+def test_each_fit_uses_its_own_weights_of_the_episodes() -> None:
     """Two episodes of one step, with the same state and action: the fitted value is the weighted mean reward."""
     states, valid = np.zeros(4, np.int64), np.array([True, False, True, False])
     episodes = RecordedEpisodes(
@@ -90,7 +90,7 @@ def test_the_default_number_of_minibatches_grows_with_the_horizon() -> None:
     assert FitSettings(sgd_steps=7).sgd_steps_within(100) == 7
 
 
-def test_continuous_state_values_use_the_judged_policys_actions_instead_of_recorded_ones() -> None:
+def test_state_values_with_continuous_actions_use_actions_of_the_judged_policy_not_recorded_ones() -> None:
     """One-step episodes whose reward is twice the action plus the observation: v is the value of the judged action."""
     draws = np.random.default_rng(0)
     observations, actions = draws.normal(size=(2, 80, 1)).astype(np.float32)

@@ -73,7 +73,7 @@ def test_importance_weighted_estimators_come_first_and_agree_with_the_exact_valu
     assert remark == wording()
 
 
-def test_weighted_estimates_are_refused_below_ten_effective_episodes(wording) -> None:
+def test_weighted_estimates_are_withheld_below_ten_effective_episodes(wording) -> None:
     opposite = np.array([[0.98, 0.02], [0.02, 0.98], [0.98, 0.02]])
     found = evaluated(TabularPolicy(opposite), episodes_of_behavior(12))
     plain, weighted = found.judged_by("importance sampling"), found.judged_by("weighted importance sampling")
@@ -99,14 +99,14 @@ def test_a_mean_importance_weight_far_from_1_causes_a_remark(wording) -> None:
     assert found.remarks[0] == wording()
 
 
-def test_a_deterministic_policy_gets_the_direct_method_and_fitted_q_evaluation_only(wording) -> None:
+def test_a_deterministic_policy_is_judged_only_by_the_direct_method_and_fitted_q_evaluation(wording) -> None:
     found = evaluated(TabularPolicy(JUDGED, title="deterministic"), episodes_of_behavior())
     assert [row.estimator for row in found.judgements] == ["direct method", "fitted Q evaluation"]
     assert found.mean_weight is None
     assert found.remarks[0] == wording()
 
 
-def test_without_discount_truncated_episodes_count_as_ended_with_a_remark(wording) -> None:
+def test_truncated_episodes_without_a_discount_count_as_ended_and_cause_a_remark(wording) -> None:
     found = evaluated(TabularPolicy(BEHAVIOR), episodes_of_behavior(), gamma=1.0)
     assert found.remarks[0] == wording()
     row = found.judged_by("importance sampling")
@@ -117,7 +117,7 @@ def test_without_discount_truncated_episodes_count_as_ended_with_a_remark(wordin
 
 
 @pytest.mark.parametrize("stored", [None, np.nan])
-def test_without_log_probabilities_the_behavior_is_estimated_and_rows_say_so(
+def test_without_log_probabilities_the_behavior_policy_is_estimated_as_affected_rows_remark(
     stored: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimated_behavior, "SGD_STEPS", 60)
@@ -131,7 +131,7 @@ def test_without_log_probabilities_the_behavior_is_estimated_and_rows_say_so(
     assert found.mean_weight.value == pytest.approx(1.0, abs=0.2)
 
 
-def test_the_estimated_behavior_has_the_recorded_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimated_behavior_policy_matches_the_recorded_action_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimated_behavior, "SGD_STEPS", 300)
     episodes = episodes_of_behavior()
     model = plain_model(ModelConfig(), (64, 64))
@@ -146,7 +146,7 @@ def test_the_estimated_behavior_has_the_recorded_frequencies(monkeypatch: pytest
     assert (found[~episodes.valid] == 0).all()
 
 
-def test_the_estimated_behavior_gives_forbidden_actions_no_probability(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimated_behavior_policy_gives_forbidden_actions_no_probability(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimated_behavior, "SGD_STEPS", 1)
     observed = {"action_mask": np.tile(np.array([1, 0, 1], np.int8), (4, 1)), "seen": np.zeros((4, 1), np.float32)}
     valid = np.array([True, True, True, False])
@@ -163,7 +163,9 @@ def test_the_estimated_behavior_gives_forbidden_actions_no_probability(monkeypat
     np.testing.assert_allclose(np.exp(found[:3]), 0.5, atol=0.01)
 
 
-def test_the_density_of_an_estimated_behavior_is_in_the_units_of_the_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_density_of_an_estimated_behavior_policy_is_in_the_units_of_the_actions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(estimated_behavior, "SGD_STEPS", 300)
     monkeypatch.setattr(estimated_behavior, "LEARNING_RATE", 0.02)
     actions = np.random.default_rng(0).normal(20.0, 5.0, (2000, 1)).astype(np.float32)
@@ -182,7 +184,7 @@ def evaluation_of(**estimates: ValueEstimate | None) -> PolicyEvaluation:
     return PolicyEvaluation("stochastic", 0.9, None, tuple(rows), ())
 
 
-def test_ranking_orders_policies_by_estimate_and_marks_pairs_with_resolved_differences() -> None:
+def test_a_ranking_orders_policies_by_estimate_and_marks_pairs_whose_difference_is_resolved() -> None:
     noise = np.array([-1.0, 0.0, 1.0])
     found = ranked(
         [
@@ -201,7 +203,7 @@ def test_ranking_orders_policies_by_estimate_and_marks_pairs_with_resolved_diffe
     assert found.num_resolved == 1
 
 
-def test_fitted_q_evaluation_ranks_where_an_estimate_with_weights_is_refused() -> None:
+def test_policies_are_ranked_by_fitted_q_evaluation_if_a_weighted_estimate_is_withheld() -> None:
     first, second = (ValueEstimate(value, np.array([0.0, 0.1])) for value in (1.0, 2.0))
     found = ranked([evaluation_of(wdr=first, fqe=first), evaluation_of(wdr=None, fqe=second)])
     assert found.estimator == "fitted Q evaluation"

@@ -65,7 +65,7 @@ def drawn_from(space: gymnasium.Space[Any], rows: int) -> Any:
 
 
 @pytest.mark.parametrize("family", ["scaled", "squashed"])
-def test_densities_of_box_actions_are_in_the_units_of_the_env(family: str) -> None:
+def test_the_densities_of_box_actions_are_in_the_units_of_the_env(family: str) -> None:
     """The density integrates to 1 over all actions; a clipped, scaled Gaussian has mass at the bounds."""
     space, rows = Box(-1.0, 7.0, (1,)), 4001
     policy: Policy = (
@@ -134,7 +134,7 @@ def test_soft_q_probabilities_are_a_mixture_of_softmax_and_uniform_actions() -> 
     np.testing.assert_allclose(judged.probabilities, expected, rtol=1e-5)
 
 
-def test_a_recurrent_policy_runs_over_whole_episodes() -> None:
+def test_a_recurrent_policy_keeps_its_state_over_whole_recorded_episodes() -> None:
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, Discrete(2), SMALL.replace(core="gru", core_width=4)))
     lengths = (3, 5, 1)
     observations, actions = drawn_from(SEEN, 12), np.array([0, 1, 0, 0, 1, 1, 0, 1, 0, 0, 1, 0])
@@ -151,7 +151,7 @@ def test_a_recurrent_policy_runs_over_whole_episodes() -> None:
         first += length + 1
 
 
-def test_views_show_the_recorded_actions_and_rewards() -> None:
+def test_views_of_the_judged_policy_show_the_recorded_actions_and_rewards() -> None:
     model = ModelConfig.parse({"hiddens": [8], "views": {"prev_actions": 1, "prev_rewards": 1}})
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, Discrete(2), model))
     observations = np.tile(drawn_from(SEEN, 1), (6, 1))
@@ -194,7 +194,7 @@ def test_a_deterministic_continuous_policy_has_no_log_probabilities() -> None:
     np.testing.assert_allclose(actions, behavior.actions(observations, None))
 
 
-def test_greedy_discrete_actions_have_probability_one_and_others_zero() -> None:
+def test_greedy_discrete_actions_have_a_probability_of_one_and_all_other_actions_zero() -> None:
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, MultiDiscrete([2, 3]), SMALL))
     observations = drawn_from(SEEN, 4)
     actions = behavior.actions(observations, None)
@@ -206,7 +206,7 @@ def test_greedy_discrete_actions_have_probability_one_and_others_zero() -> None:
     np.testing.assert_array_equal(judged.sampled[0][0], actions[0])
 
 
-def test_an_autoregressive_policy_has_no_log_probabilities_of_recorded_actions() -> None:
+def test_an_autoregressive_policy_has_no_log_probabilities_for_recorded_actions() -> None:
     model = SMALL.replace(autoregressive=True)
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, MultiDiscrete([2, 3]), model))
     observations = drawn_from(SEEN, 4)

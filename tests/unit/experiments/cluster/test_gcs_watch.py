@@ -37,7 +37,7 @@ def answering(port: int = 0) -> Iterator[int]:
             thread.join()
 
 
-def test_a_head_that_comes_back_within_the_limit_is_not_lost() -> None:
+def test_a_head_that_answers_again_within_the_limit_does_not_count_as_lost() -> None:
     with answering() as port:
         silence = Silence("127.0.0.1", port, SHORTEST_S)
         assert not silence.is_too_long()
@@ -48,14 +48,14 @@ def test_a_head_that_comes_back_within_the_limit_is_not_lost() -> None:
     assert silence.is_too_long()
 
 
-def test_a_head_that_is_silent_for_less_than_the_limit_is_not_lost() -> None:
+def test_a_head_that_is_silent_for_less_than_the_limit_does_not_count_as_lost() -> None:
     with answering() as port:
         pass
     silence = Silence("127.0.0.1", port, limit_s=1e9)
     assert [silence.is_too_long() for _ in range(3)] == [False] * 3
 
 
-def test_a_loss_is_reported_once() -> None:
+def test_the_loss_of_a_head_is_reported_only_once() -> None:
     reported = threading.Semaphore(0)
     watch = GcsWatch(lambda: True, 0.0, reported.release)
     assert reported.acquire(timeout=600)
@@ -63,7 +63,7 @@ def test_a_loss_is_reported_once() -> None:
     assert not reported.acquire(blocking=False)
 
 
-def test_a_server_that_ends_after_the_watch_was_closed_is_not_reported() -> None:
+def test_a_head_that_ends_after_the_watch_was_closed_is_not_reported() -> None:
     looks, lost = threading.Semaphore(0), threading.Event()
 
     def is_lost() -> bool:

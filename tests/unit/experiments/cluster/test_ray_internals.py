@@ -21,12 +21,12 @@ def attributes(file: Path) -> set[str]:
     return {node.attr for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, ast.Attribute)}
 
 
-def test_the_pinned_ray_is_the_one_in_which_its_private_names_were_checked() -> None:
+def test_the_pinned_ray_version_is_the_version_whose_private_names_were_checked() -> None:
     (pinned,) = re.findall(r"^ray==(\S+)$", (PACKAGE.parent / "constraints.txt").read_text(), re.MULTILINE)
     assert pinned == ray_internals.CHECKED_WITH
 
 
-def test_private_names_of_ray_are_used_in_one_file() -> None:
+def test_private_names_of_ray_are_used_in_a_single_file() -> None:
     own = Path(ray_internals.__file__)
     private = {name for name in attributes(own) if name.startswith("_")} | {"temporary_state"}
     assert private >= {"_tune_controller", "_schedule_trial_train", "_global_node"}
@@ -37,7 +37,7 @@ def test_private_names_of_ray_are_used_in_one_file() -> None:
                 assert "ray._private" not in file.read_text(), file
 
 
-def test_a_cluster_with_node_ids_as_node_types_has_no_autoscaler() -> None:
+def test_a_cluster_whose_node_types_are_node_ids_has_no_autoscaler() -> None:
     assert report_of_v1({"autoscaler_report": {"active_nodes": {f"node_{'0f' * 28}": 1}}}) == AutoscalerReport(
         is_fixed=True
     )

@@ -36,17 +36,17 @@ def test_a_trial_requests_a_bundle_for_its_own_process_and_one_for_each_worker()
     assert needs.total_cpus == 1.0
 
 
-def test_a_trial_without_a_gpu_asks_for_none() -> None:
+def test_a_trial_that_uses_no_gpu_requests_none() -> None:
     assert TrialResources.of(trial()).bundles() == [{"CPU": 1.0}]
 
 
-def test_each_learner_has_a_bundle_with_its_share_of_the_gpus_and_the_trial_none() -> None:
+def test_each_learner_gets_a_bundle_with_its_share_of_the_gpus_and_the_trial_process_gets_no_gpu() -> None:
     needs = TrialResources.of(trial(num_learners=2, num_gpus=1, num_workers=1, torch_threads=3))
     assert needs.bundles() == [{"CPU": 1.0}, {"CPU": 3.0, "GPU": 0.5}, {"CPU": 3.0, "GPU": 0.5}, {"CPU": 1.0}]
     assert (needs.total_cpus, needs.total_gpus) == (8, 1)
 
 
-def test_learning_workers_divide_the_gpus_and_each_share_must_fit_on_one_node() -> None:
+def test_workers_that_learn_share_the_gpus_equally_and_each_share_must_fit_on_one_node() -> None:
     two = trial(algorithm="ddppo", num_workers=2, num_gpus=1)
     assert TrialResources.of(two).bundles() == [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 0.5}, {"CPU": 1.0, "GPU": 0.5}]
     alone = TrialResources.of(trial(algorithm="ddppo", num_gpus=1))
@@ -59,7 +59,7 @@ def test_learning_workers_divide_the_gpus_and_each_share_must_fit_on_one_node() 
     assert apart.room_for_workers(TrialResources.of(trial(algorithm="ddppo", num_workers=4, num_gpus=4))) == 2
 
 
-def test_learners_need_room_like_workers() -> None:
+def test_learners_take_up_cpus_and_gpus_as_workers_do() -> None:
     assert machine(2).fits(TrialResources.of(trial(num_learners=2)))
     assert machine(2).fits(TrialResources.of(trial(num_learners=1, num_workers=1)))
     assert not machine(2).fits(TrialResources.of(trial(num_learners=2, num_workers=1)))
@@ -117,7 +117,7 @@ def test_ray_starts_with_the_number_of_cores_or_the_needs_of_the_largest_trial()
         (trial(cpus=3), cluster(0), "resources.cpus"),
     ],
 )
-def test_the_refusal_names_the_trial_the_setting_and_the_capacity(
+def test_the_refusal_of_a_trial_that_does_not_fit_names_it_the_setting_and_the_capacity(
     spec: TrialSpec, capacity: Capacity, setting: str, wording
 ) -> None:
     with wording.raised(UsageError, "000-seed=0", setting, capacity.place) as refused:
@@ -140,7 +140,7 @@ def stated_cpus(spec: TrialSpec, capacity: Capacity) -> float:
         ({"num_workers": 9, "num_learners": 1}, cluster(4)),
     ],
 )
-def test_the_stated_numbers_agree_with_the_advised_number_of_workers(
+def test_the_numbers_stated_in_a_refusal_agree_with_the_advised_number_of_workers(
     settings: dict[str, float], capacity: Capacity
 ) -> None:
     with pytest.raises(UsageError) as refused:
@@ -154,7 +154,7 @@ def test_the_stated_numbers_agree_with_the_advised_number_of_workers(
     assert f"needs {stated_cpus(trial(**settings), capacity):g} CPUs" in str(refused.value)
 
 
-def test_each_trial_must_fit_by_itself_and_the_refusal_counts_those_that_do_not() -> None:
+def test_each_trial_must_fit_on_its_own_and_the_refusal_counts_the_trials_that_do_not() -> None:
     trials = [trial(), trial(num_workers=2), trial(), trial(num_workers=2)]
     check_fits(trials, machine(2))  # one after the other: together, they need 8 CPUs
     with pytest.raises(UsageError, match=r"\(and 1 more\)"):
@@ -162,16 +162,16 @@ def test_each_trial_must_fit_by_itself_and_the_refusal_counts_those_that_do_not(
 
 
 @pytest.mark.parametrize(("text", "quota"), [("max 100000\n", None), ("150000 100000\n", 1.5), ("", None)])
-def test_a_containers_quota_is_read(tmp_path: Path, text: str, quota: float | None) -> None:
+def test_the_cpu_quota_of_a_container_is_read(tmp_path: Path, text: str, quota: float | None) -> None:
     (tmp_path / "cpu.max").write_text(text)
     assert container_quota(tmp_path / "cpu.max") == quota
 
 
-def test_without_a_container_there_is_no_quota(tmp_path: Path) -> None:
+def test_there_is_no_cpu_quota_outside_a_container(tmp_path: Path) -> None:
     assert container_quota(tmp_path / "cpu.max") is None
 
 
-def test_the_learners_of_all_policies_are_counted() -> None:
+def test_the_resources_of_a_trial_include_the_learners_of_all_policies() -> None:
     policies = {
         "a": {"algorithm": "ppo", "config": {"num_learners": 2, "num_gpus": 1, "torch_threads": 3}},
         "b": {"algorithm": "ppo", "config": {"num_learners": 1}},

@@ -73,7 +73,7 @@ def test_modules_named_in_a_spec_are_shipped_with_their_imports(folder: Path, tm
     assert sorted(code["py_modules"]) == sorted(str(path) for path in found.values())
 
 
-def test_of_a_package_ray_packs_everything_but_caches_and_hidden_files(folder: Path, tmp_path: Path) -> None:
+def test_ray_packs_everything_in_a_package_except_caches_and_hidden_files(folder: Path, tmp_path: Path) -> None:
     (folder / "shipped_tools/.gitignore").write_text("maps\n")  # not in git, but needed
     packed = tmp_path / "packed.zip"
     excludes = code_environment([experiment(env="shipped_room:Room")])["excludes"]
@@ -88,7 +88,7 @@ def test_of_a_package_ray_packs_everything_but_caches_and_hidden_files(folder: P
     ]
 
 
-def test_a_module_is_found_wherever_a_spec_may_name_it(folder: Path) -> None:
+def test_a_module_is_found_in_every_place_where_a_spec_may_name_it(folder: Path) -> None:
     (folder / "shipped_awr.py").write_text("from rlrun.algorithms.ppo import PPO\nclass AWR(PPO): pass\n")
     (folder / "shipped_wraps.py").write_text("from gymnasium import Wrapper\nclass Same(Wrapper): pass\n")
     env = {"id": "CartPole-v1", "wrappers": ["shipped_wraps:Same"]}
@@ -105,7 +105,7 @@ def test_installed_modules_are_not_shipped() -> None:
     assert code_environment([experiment()]) == {}
 
 
-def test_a_module_that_does_not_parse_is_shipped_and_a_missing_one_is_skipped(folder: Path) -> None:
+def test_a_module_with_a_syntax_error_is_shipped_and_a_missing_module_is_skipped(folder: Path) -> None:
     spec = experiment(env="shipped_room:Room")
     (folder / "shipped_late.py").write_text("import broken_python2, no_such_module_anywhere")
     found = user_modules([spec])

@@ -107,14 +107,16 @@ def test_after_each_push_the_run_has_the_same_files_as_the_trial(tmp_path: Path,
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_the_progress_of_a_trial_elsewhere_reaches_the_run(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
+def test_the_progress_of_a_trial_on_another_machine_reaches_the_run(
+    tmp_path: Path, run: Path, disk: DriverFiles
+) -> None:
     place = TrialMirror(disk, ELSEWHERE, TRIAL, tmp_path / "scratch")
     place.write_progress("iteration 2: 40 env steps")
     assert ProgressMessages(run).new([TRIAL]) == {TRIAL: "iteration 2: 40 env steps"}
     place.close()
 
 
-def test_a_row_is_sent_once(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_result_row_is_sent_only_once(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # all files have a new row
     sent: list[Operation] = []
 
@@ -169,7 +171,7 @@ def test_a_trial_that_moves_between_machines_produces_the_results_of_an_unmoved_
     assert len(list((run / TRIAL).glob("events.*"))) == 3
 
 
-def test_only_the_newest_whole_checkpoint_is_fetched_and_the_older_ones_are_still_pruned(
+def test_only_the_newest_complete_checkpoint_is_fetched_and_older_ones_are_still_pruned(
     tmp_path: Path, run: Path, disk: DriverFiles, wording
 ) -> None:
     with TrialLoop(spec(keep=3), run / TRIAL) as loop:
@@ -197,7 +199,7 @@ def test_only_the_newest_whole_checkpoint_is_fetched_and_the_older_ones_are_stil
     place.close()
 
 
-def test_a_kill_in_the_middle_of_a_push_leaves_whole_checkpoints_only(tmp_path: Path) -> None:
+def test_a_kill_in_the_middle_of_a_push_leaves_only_complete_checkpoints(tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     with TrialLoop(spec(), before / TRIAL) as loop:
         for _ in range(3):
@@ -255,7 +257,7 @@ def test_large_files_travel_in_pieces(tmp_path: Path, run: Path, disk: DriverFil
     again.close()
 
 
-def test_a_rewritten_file_is_sent_whole_and_not_treated_as_appended(
+def test_a_rewritten_file_is_sent_in_full_and_not_treated_as_an_appended_one(
     tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     place = mirror(disk, tmp_path)
@@ -287,7 +289,7 @@ def test_claiming_a_trial_waits_until_the_previous_process_releases_it(tmp_path:
     after.close()
 
 
-def test_a_trial_claimed_by_a_process_with_access_to_the_run_is_not_taken_over(
+def test_a_trial_claimed_by_a_process_that_can_access_the_run_is_not_taken_over(
     tmp_path: Path, run: Path, disk: DriverFiles, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
@@ -330,7 +332,7 @@ def test_a_trial_running_elsewhere_is_claimed_in_the_run_until_it_is_released(
     place.close()
 
 
-def test_files_and_messages_sent_to_the_run_contain_the_runs_paths(
+def test_files_and_messages_sent_to_the_run_contain_paths_in_the_run(
     tmp_path: Path, run: Path, disk: DriverFiles, wording
 ) -> None:
     place = mirror(disk, tmp_path)
@@ -343,7 +345,7 @@ def test_files_and_messages_sent_to_the_run_contain_the_runs_paths(
     place.close()
 
 
-def test_other_trials_checkpoints_are_fetched_once_and_again_if_their_content_changes(
+def test_a_checkpoint_of_another_trial_is_fetched_again_only_if_its_content_changes(
     tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     parent = run / "001-seed=1/checkpoints/iteration_000002"
@@ -368,7 +370,7 @@ def test_other_trials_checkpoints_are_fetched_once_and_again_if_their_content_ch
     place.close()
 
 
-def test_a_trial_can_start_from_another_runs_checkpoint_on_any_machine(
+def test_a_trial_can_start_from_a_checkpoint_of_another_run_on_any_machine(
     tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     with TrialLoop(spec(iterations=1), tmp_path / "earlier") as earlier:
@@ -392,7 +394,7 @@ def test_a_trial_can_start_from_another_runs_checkpoint_on_any_machine(
     assert record.from_checkpoint == str(start)
 
 
-def test_folders_of_killed_processes_are_removed_but_not_those_of_living_ones(
+def test_folders_of_killed_processes_are_removed_and_folders_of_living_processes_are_kept(
     tmp_path: Path, disk: DriverFiles
 ) -> None:
     living = mirror(disk, tmp_path)
@@ -410,7 +412,7 @@ def test_folders_of_killed_processes_are_removed_but_not_those_of_living_ones(
     disk.release("001-seed=1")
 
 
-def test_a_process_knows_the_runs_directory_by_its_token(
+def test_a_process_recognizes_the_directory_of_a_run_by_its_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     run, other = tmp_path / "run", tmp_path / "other"

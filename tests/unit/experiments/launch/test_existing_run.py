@@ -106,7 +106,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]
     return rows(rlrun.run(job(), runs_dir=tmp_path_factory.mktemp("whole")))
 
 
-def test_the_same_call_continues_an_interrupted_run_and_does_nothing_once_it_is_complete(
+def test_repeating_a_call_continues_its_interrupted_run_and_does_nothing_once_the_run_is_complete(
     tmp_path: Path, whole: Any, wording
 ) -> None:
     with pytest.raises(Interrupted):
@@ -128,13 +128,13 @@ def test_the_same_call_continues_an_interrupted_run_and_does_nothing_once_it_is_
     assert len(found) == 1
 
 
-def test_a_run_that_was_killed_continues_to_the_same_rows(tmp_path: Path, whole: Any) -> None:
+def test_a_killed_run_continues_to_the_rows_of_an_uninterrupted_one(tmp_path: Path, whole: Any) -> None:
     words = [json.dumps(job()), str(tmp_path), "local", "3", "SIGKILL", "self"]
     assert subprocess.run([sys.executable, RUN_UNTIL_SIGNAL, *words]).returncode == -signal.SIGKILL
     assert rows(again(job(), tmp_path)[0]) == whole
 
 
-def test_a_run_without_a_checkpoint_begins_again_and_says_so(tmp_path: Path, whole: Any, wording) -> None:
+def test_an_interrupted_run_without_a_checkpoint_starts_over_and_says_so(tmp_path: Path, whole: Any, wording) -> None:
     spec = job(checkpoint={"every": 5})
     interrupted(spec, tmp_path, 2)
     shutil.rmtree(tmp_path / "job/000-seed=0/checkpoints")  # the interrupted run has written these
@@ -143,7 +143,9 @@ def test_a_run_without_a_checkpoint_begins_again_and_says_so(tmp_path: Path, who
     assert rows(trials) == whole
 
 
-def test_a_directory_left_by_an_interrupted_creation_becomes_the_run(tmp_path: Path, whole: Any, wording) -> None:
+def test_a_directory_left_when_creating_a_run_was_interrupted_becomes_that_run(
+    tmp_path: Path, whole: Any, wording
+) -> None:
     (experiment,) = parse_experiments(job(stop={"iteration": 9}))
     left = RunDirectory.create(tmp_path, "job", experiment, experiment.trials(), "local")
     (left.path / RUN_FILE).unlink()  # it is written last
@@ -162,7 +164,7 @@ class Closed(ConstantReward):
         raise RuntimeError("closed")
 
 
-def test_a_directory_that_the_user_made_outlives_a_start_that_fails(tmp_path: Path) -> None:
+def test_a_directory_that_the_user_made_is_kept_if_a_run_in_it_fails_to_start(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "job/notes.txt").write_text("mine")
     with pytest.raises(EnvStartFailed):
@@ -170,7 +172,7 @@ def test_a_directory_that_the_user_made_outlives_a_start_that_fails(tmp_path: Pa
     assert (tmp_path / "job/notes.txt").read_text() == "mine"
 
 
-def test_a_run_without_its_run_json_is_not_started_over(tmp_path: Path) -> None:
+def test_an_interrupted_run_whose_run_json_is_missing_is_refused_rather_than_started_over(tmp_path: Path) -> None:
     interrupted(job(), tmp_path, 2)
     (tmp_path / "job" / RUN_FILE).unlink()
     before = content(tmp_path)
@@ -202,7 +204,7 @@ def test_changed_settings_that_affect_results_are_listed_and_nothing_is_run(
     assert content(tmp_path) == before
 
 
-def test_differing_settings_are_listed_with_their_lines_unless_the_call_overrides_them(tmp_path: Path, wording) -> None:
+def test_changed_settings_are_listed_with_their_lines_unless_the_call_overrides_them(tmp_path: Path, wording) -> None:
     file = tmp_path / "spec.yaml"
     text = """\
     job:
@@ -228,7 +230,7 @@ def test_differing_settings_are_listed_with_their_lines_unless_the_call_override
     }
 
 
-def test_a_different_start_checkpoint_is_refused(tmp_path: Path, wording) -> None:
+def test_continuing_a_run_with_a_different_start_checkpoint_is_refused(tmp_path: Path, wording) -> None:
     (other,) = rlrun.run({"other": {**ENTRY, "stop": {"iteration": 1}}}, runs_dir=tmp_path)
     assert other.checkpoint is not None
     with pytest.raises(Interrupted):
@@ -284,7 +286,7 @@ def test_a_larger_stop_criterion_extends_the_run(tmp_path: Path, whole: Any, wor
         again(job(stop={"iteration": 3}), tmp_path)
 
 
-def test_a_schedule_that_ends_with_the_run_keeps_its_end_when_the_run_is_extended(tmp_path: Path) -> None:
+def test_a_schedule_that_ends_with_the_run_keeps_that_end_when_the_run_is_extended(tmp_path: Path) -> None:
     def falling(stop: int, lr: Any = (("end", 1e-4),)) -> dict[str, Any]:
         return job(stop={"env_steps": stop}, config={**CONFIG, "lr": [[0, 1e-3], *map(list, lr)]})
 
@@ -318,7 +320,9 @@ def whole_chain(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str,
 
 
 @pytest.mark.parametrize("stage", ["first", "second"])
-def test_a_chain_continues_in_its_interrupted_stage(stage: str, tmp_path: Path, whole_chain: Any, wording) -> None:
+def test_a_chain_of_stages_continues_in_the_interrupted_stage(
+    stage: str, tmp_path: Path, whole_chain: Any, wording
+) -> None:
     interrupted(CHAIN, tmp_path, 2, f"pole.{stage}")
     trials, said = again(CHAIN, tmp_path)
     assert said == wording(tmp_path / "pole.first", tmp_path / "pole.second")
@@ -326,13 +330,15 @@ def test_a_chain_continues_in_its_interrupted_stage(stage: str, tmp_path: Path, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pole.first", "pole.second"]
 
 
-def test_a_chain_continues_although_a_later_stage_has_no_directory_yet(tmp_path: Path, whole_chain: Any) -> None:
+def test_a_chain_of_stages_continues_even_if_a_later_stage_has_no_directory_yet(
+    tmp_path: Path, whole_chain: Any
+) -> None:
     interrupted(CHAIN, tmp_path, 2, "pole.first")
     shutil.rmtree(tmp_path / "pole.second")
     assert rows(again(CHAIN, tmp_path)[0]) == whole_chain
 
 
-def test_a_stage_is_not_extended_once_the_next_one_has_begun(tmp_path: Path) -> None:
+def test_a_stage_is_not_extended_once_the_next_stage_has_begun(tmp_path: Path) -> None:
     rlrun.run(CHAIN, runs_dir=tmp_path)
     with pytest.raises(SpecError) as raised:
         again({"pole": {**CHAIN["pole"], "stop": {"iteration": 4}}}, tmp_path)
@@ -342,7 +348,7 @@ def test_a_stage_is_not_extended_once_the_next_one_has_begun(tmp_path: Path) -> 
     assert [trial.last_result["iteration"] for trial in trials] == [3, 4]
 
 
-def test_each_experiment_of_a_call_is_started_continued_or_skipped_independently(
+def test_each_experiment_of_a_call_is_started_continued_or_skipped_independently_of_the_others(
     tmp_path: Path, whole: Any, wording
 ) -> None:
     spec = {"one": job()["job"], "two": job()["job"], "three": job()["job"]}
@@ -354,7 +360,7 @@ def test_each_experiment_of_a_call_is_started_continued_or_skipped_independently
     assert rows(trials) == whole * 3
 
 
-def test_a_run_missing_on_disk_is_fetched_from_the_storage(tmp_path: Path, whole: Any, wording) -> None:
+def test_a_run_that_is_missing_on_disk_is_fetched_from_its_storage(tmp_path: Path, whole: Any, wording) -> None:
     spec = job(storage=str(tmp_path / "storage"))
     interrupted(spec, tmp_path / "lost", 3)
     with pytest.raises(Interrupted):  # it completes the copy when it starts, but not when it loses power
@@ -369,7 +375,9 @@ def test_a_run_missing_on_disk_is_fetched_from_the_storage(tmp_path: Path, whole
     assert rows(elsewhere) == whole
 
 
-def test_without_resume_a_copy_found_only_in_the_storage_is_mentioned(tmp_path: Path, wording) -> None:
+def test_a_call_without_resume_mentions_a_copy_of_the_run_that_exists_only_in_the_storage(
+    tmp_path: Path, wording
+) -> None:
     spec = job(storage=str(tmp_path / "storage"), stop={"iteration": 1})
     rlrun.run(spec, runs_dir=tmp_path / "lost")
     events: list[RunEvent] = []
@@ -379,7 +387,7 @@ def test_without_resume_a_copy_found_only_in_the_storage_is_mentioned(tmp_path: 
     assert events[0].text == wording(tmp_path / "storage/job", "--resume")
 
 
-def test_a_copy_that_was_never_complete_is_begun_again(tmp_path: Path, whole: Any) -> None:
+def test_a_run_whose_copy_was_never_complete_starts_over(tmp_path: Path, whole: Any) -> None:
     (tmp_path / "storage/job/000-seed=0").mkdir(parents=True)
     (tmp_path / "storage/job/000-seed=0/trial.json").write_text("{}")
     trials, said = again(job(storage=str(tmp_path / "storage")), tmp_path / "runs")
@@ -387,7 +395,7 @@ def test_a_copy_that_was_never_complete_is_begun_again(tmp_path: Path, whole: An
     assert (tmp_path / "storage/job" / RUN_FILE).read_bytes() == (tmp_path / "runs/job" / RUN_FILE).read_bytes()
 
 
-def test_a_directory_in_the_way_of_a_copy_is_refused_and_left_alone(tmp_path: Path, wording) -> None:
+def test_fetching_a_copy_over_an_existing_directory_is_refused_and_changes_nothing(tmp_path: Path, wording) -> None:
     spec = job(storage=str(tmp_path / "storage"))
     interrupted(spec, tmp_path / "lost", 3)
     (tmp_path / "runs/job").mkdir(parents=True)
@@ -427,7 +435,7 @@ def fragile(sound: Path) -> dict[str, Any]:
     return {"id": f"{__name__}:Fragile", "kwargs": {"sound": str(sound)}}
 
 
-def test_a_failed_run_fails_again_until_it_is_retried(tmp_path: Path, wording) -> None:
+def test_continuing_a_failed_run_fails_again_until_its_trials_are_retried(tmp_path: Path, wording) -> None:
     spec = job(env=fragile(tmp_path / "sound"))
     with pytest.raises(TrainingFailed) as first:
         rlrun.run(spec, runs_dir=tmp_path)
@@ -444,7 +452,7 @@ def test_a_failed_run_fails_again_until_it_is_retried(tmp_path: Path, wording) -
     assert "complete" in again(spec, tmp_path)[1][0]
 
 
-def test_the_exit_code_of_a_failure_is_that_of_the_failed_command(tmp_path: Path) -> None:
+def test_continuing_a_failed_run_exits_with_the_exit_code_of_the_recorded_failure(tmp_path: Path) -> None:
     spec = job(env=fragile(tmp_path / "sound"))
     with pytest.raises(TrainingFailed):
         rlrun.run(spec, runs_dir=tmp_path)
@@ -465,7 +473,9 @@ def test_failed_trials_are_not_rerun_when_all_others_are_complete(tmp_path: Path
     assert said == wording(tmp_path / "job")
 
 
-def test_a_run_that_another_process_runs_is_refused_with_its_id(tmp_path: Path, wording) -> None:
+def test_continuing_a_run_held_by_another_process_is_refused_with_the_id_of_that_process(
+    tmp_path: Path, wording
+) -> None:
     interrupted(job(), tmp_path, 2)
     with RunDirectory.open(tmp_path / "job").locked():
         before = content(tmp_path)
@@ -474,12 +484,14 @@ def test_a_run_that_another_process_runs_is_refused_with_its_id(tmp_path: Path, 
         assert content(tmp_path) == before
 
 
-def test_failed_trials_are_retried_only_in_a_run_that_is_resumed(tmp_path: Path, wording) -> None:
+def test_retrying_failed_trials_requires_resuming_their_run(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError):
         rlrun.run(job(), runs_dir=tmp_path, retry_failed=True)
 
 
-def test_without_the_flag_the_first_event_says_that_the_run_is_interrupted(tmp_path: Path, whole: Any, wording) -> None:
+def test_without_the_resume_flag_the_first_event_says_that_an_interrupted_run_exists(
+    tmp_path: Path, whole: Any, wording
+) -> None:
     interrupted(job(), tmp_path, 2)
     events: list[RunEvent] = []
     (second,) = rlrun.run(job(), runs_dir=tmp_path, watch=events.append)
@@ -493,7 +505,9 @@ def test_without_the_flag_the_first_event_says_that_the_run_is_interrupted(tmp_p
     assert isinstance(events[0], RunStarted)
 
 
-def test_a_restarted_driver_without_its_cluster_names_the_command_that_continues(tmp_path: Path, wording) -> None:
+def test_a_driver_restarted_without_its_cluster_names_the_command_that_continues_its_run(
+    tmp_path: Path, wording
+) -> None:
     interrupted(job(), tmp_path, 3)
     with wording.raised(UsageError, "127.0.0.1:1", tmp_path / "job"):
         continue_runs(

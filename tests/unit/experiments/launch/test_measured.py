@@ -43,7 +43,7 @@ def windows_of_one_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timings, "WINDOW_S", 0.0)
 
 
-def test_the_smallest_of_nearly_equal_settings_is_chosen() -> None:
+def test_the_smallest_of_several_nearly_equally_fast_settings_is_chosen() -> None:
     fast = Timing(4, 16, (990.0, 1000.0, 1010.0))
     assert chosen([fast, Timing(0, 64, (880.0, 890.0, 895.0))]) == fast  # the fastest window is over 10% below
     near = Timing(0, 64, (500.0, 800.0, 900.0))  # so noisy that it may be as fast
@@ -52,7 +52,7 @@ def test_the_smallest_of_nearly_equal_settings_is_chosen() -> None:
     assert chosen([fast, Timing(1, 64, (2000.0,)), Timing(8, 8, (2100.0,))]).num_workers == 1
 
 
-def test_measured_settings_are_stored_as_numbers_that_a_resume_reuses(tmp_path: Path) -> None:
+def test_measured_settings_are_stored_as_numbers_and_reused_by_a_resume(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     (trial,) = run({"a": SPEC}, runs_dir=tmp_path, watch=events.append)
     assert isinstance(events[0], RunMeasuring)
@@ -87,7 +87,9 @@ def test_a_clock_that_does_not_advance_stops_the_measurement_with_an_error(
         list(timings.time_settings(trial, [(0, 8)]))
 
 
-def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_trials_that_run_together_are_measured_with_each_trials_share_of_the_cpus(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     config = {**SPEC["config"], "num_workers": "auto"}
     (experiment,) = parse_experiments({"a": {**SPEC, "config": config, "seeds": 2000}})
     trial = experiment.first_trial()

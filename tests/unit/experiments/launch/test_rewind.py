@@ -56,7 +56,7 @@ def state(run: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
-def test_a_run_from_an_earlier_step_repeats_its_rows_and_keeps_the_later_ones_aside(run: Path) -> None:
+def test_a_rewound_run_repeats_its_later_rows_and_the_original_ones_are_set_aside(run: Path) -> None:
     (before,) = RunDirectory.open(run).results()
     first, rows = numbers(before), (before.directory / "result.json").read_bytes()
     assert [row["env_steps"] for row in first] == STEPS
@@ -76,7 +76,7 @@ def test_a_run_from_an_earlier_step_repeats_its_rows_and_keeps_the_later_ones_as
     assert record.exact_resume is True
 
 
-def test_each_rewind_has_its_own_folder_and_skips_damaged_checkpoints(run: Path) -> None:
+def test_each_rewind_sets_files_aside_in_a_folder_of_its_own_and_skips_damaged_checkpoints(run: Path) -> None:
     trial = run / "000-seed=0"
     (trial / "checkpoints/iteration_000003/state.npz").write_bytes(b"")
     events: list[RunEvent] = []
@@ -97,7 +97,7 @@ def test_each_rewind_has_its_own_folder_and_skips_damaged_checkpoints(run: Path)
         (500, "no trial has gone beyond 500 steps: 000-seed=0 has 214 env steps"),
     ],
 )
-def test_rewinding_to_a_step_without_a_checkpoint_changes_nothing_and_lists_available_ones(
+def test_rewinding_to_a_step_without_a_checkpoint_changes_nothing_and_lists_the_available_steps(
     run: Path, step: int, said: str
 ) -> None:
     before = state(run)
@@ -119,7 +119,7 @@ def test_a_run_with_a_scheduler_searcher_or_recorded_output_cannot_be_rewound(
     assert state(run) == before
 
 
-def test_a_run_that_a_later_stage_started_from_cannot_be_rewound(run: Path, wording) -> None:
+def test_a_run_from_which_a_later_stage_has_started_cannot_be_rewound(run: Path, wording) -> None:
     shutil.copytree(run, run.parent / "later")
     later = RunDirectory.open(run.parent / "later")
     later.write_table(replace(later.table, after="pole"))

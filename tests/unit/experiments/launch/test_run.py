@@ -34,21 +34,21 @@ def groundless() -> None:
 SPEC: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}}
 
 
-def test_importing_the_entry_imports_neither_torch_nor_ray() -> None:
+def test_importing_the_entry_point_imports_neither_torch_nor_ray() -> None:
     look = "import sys, rlrun, rlrun.experiments.launch.run; rlrun.run, rlrun.resume, rlrun.PPO, rlrun.Training"
     look += "; print(sorted({'torch', 'ray'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_import_rlrun_imports_no_submodules() -> None:
+def test_importing_rlrun_imports_no_submodules() -> None:
     look = "import sys; before = set(sys.modules); import rlrun"
     look += "; print(sorted(name for name in set(sys.modules) - before if name.startswith('rlrun')))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "['rlrun']\n"
 
 
-def test_an_unknown_public_name_is_an_attribute_error(wording) -> None:
+def test_accessing_an_unknown_public_name_raises_an_attribute_error(wording) -> None:
     with wording.raised(AttributeError, "rlrun", "Trainer"):
         _ = rlrun.Trainer
 
@@ -80,19 +80,21 @@ def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_pa
         ({"experiments": {"a": SPEC}, "executor": "local", "address": "auto"}, "executor 'local' runs trials in this"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+def test_invalid_and_contradictory_arguments_are_refused(
+    tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         run(**arguments, runs_dir=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_start_that_fails_leaves_no_run_behind(tmp_path: Path, wording) -> None:
+def test_a_run_that_fails_to_start_leaves_nothing_behind(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError):
         run({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}}, runs_dir=tmp_path, executor="local")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_algorithms_that_do_not_fit_their_env_are_refused_before_a_run(wording) -> None:
+def test_algorithms_that_do_not_fit_their_env_are_refused_before_a_run_is_created(wording) -> None:
     swing = parse_experiments({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}})
     sound = parse_experiments({"sound": SPEC, "grid": {**SPEC, "env": {"grid_search": ["CartPole-v1", "Acrobot-v1"]}}})
     judged = {**SPEC, "evaluation": {"every": 1, "episodes": 1, "env": "Acrobot-v1"}}
@@ -103,13 +105,13 @@ def test_algorithms_that_do_not_fit_their_env_are_refused_before_a_run(wording) 
         check_envs([*swing, *parse_experiments({"judged": judged})])
 
 
-def test_the_only_experiment_that_cannot_run_is_named_and_keeps_its_exit_code() -> None:
+def test_the_error_for_a_single_experiment_that_cannot_run_names_it_and_keeps_its_exit_code() -> None:
     with pytest.raises(TrainingFailed, match=r"(?s)^fails: .*no ground") as failed:
         check_envs(parse_experiments({"fails": {**SPEC, "env": f"{__name__}:groundless"}}))
     assert failed.value.exit_code == ExitCode.TRAINING_FAILED
 
 
-def test_a_wrong_spec_or_seed_is_a_spec_error(tmp_path: Path, wording) -> None:
+def test_an_invalid_spec_or_seed_raises_a_spec_error(tmp_path: Path, wording) -> None:
     with wording.raised(SpecError, "algorithm"):
         run({"a": {**SPEC, "algoritm": "ppo"}}, runs_dir=tmp_path)
     with pytest.raises(SpecError, match="seeds"):
@@ -150,7 +152,7 @@ def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_
         ("10.0.0.1:6379", "token", "joining a cluster needs its token: set RAY_AUTH_TOKEN"),
     ],
 )
-def test_a_cluster_is_joined_from_one_of_its_nodes_and_with_its_token_only(
+def test_joining_a_cluster_from_outside_its_nodes_or_without_its_token_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, mode: str, message: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -162,7 +164,7 @@ def test_a_cluster_is_joined_from_one_of_its_nodes_and_with_its_token_only(
     assert not (tmp_path / "runs").exists()
 
 
-def test_overrides_are_refused_for_experiments_that_are_already_parsed(tmp_path: Path, wording) -> None:
+def test_overrides_for_experiments_that_are_already_parsed_are_refused(tmp_path: Path, wording) -> None:
     with wording.raised(UsageError):
         run(parse_experiments({"a": SPEC}), overrides=["stop.iteration=2"], runs_dir=tmp_path)
 
@@ -173,7 +175,7 @@ def test_a_cluster_without_token_authentication_causes_a_warning(monkeypatch: py
         warn_if_open_to_everyone()
 
 
-def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_path: Path) -> None:
+def test_a_search_that_was_interrupted_between_two_suggestions_is_not_considered_complete(tmp_path: Path) -> None:
     searched = {**SPEC, "searcher": "bohb", "scheduler": {"bohb": {"max_t": 9}}, "num_samples": 2}
     (experiment,) = parse_experiments({"searched": {**searched, "config": {"lr": {"uniform": [0.001, 0.01]}}}})
     directory = RunDirectory.create(tmp_path, "searched", experiment, [], "ray")
@@ -185,7 +187,9 @@ def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_p
     ("more", "needs"),
     [({}, False), ({"config": {"num_workers": 1}}, True), ({"scheduler": {"asha": {"max_t": 9}}}, True)],
 )
-def test_several_trials_alone_do_not_need_ray(tmp_path: Path, more: dict[str, Any], needs: bool) -> None:
+def test_several_trials_without_workers_or_a_scheduler_use_ray_but_do_not_need_it(
+    tmp_path: Path, more: dict[str, Any], needs: bool
+) -> None:
     (experiment,) = parse_experiments({"several": {**SPEC, "seeds": 2, **more}})
     trials = experiment.trials()
     assert choose_executor(experiment, trials, None, None) == "ray"
@@ -195,7 +199,7 @@ def test_several_trials_alone_do_not_need_ray(tmp_path: Path, more: dict[str, An
 
 
 @pytest.mark.parametrize("is_optional", [True, False])
-def test_if_ray_is_optional_a_start_problem_points_to_the_local_executor(
+def test_if_ray_is_optional_a_problem_when_starting_it_points_to_the_local_executor(
     monkeypatch: pytest.MonkeyPatch, is_optional: bool
 ) -> None:
     def no_ray(*_numbers: int, say: Callable[[str], object], quiet: bool) -> None:

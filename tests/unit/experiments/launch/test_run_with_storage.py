@@ -42,7 +42,7 @@ def spec(storage: str, iterations: int = 6) -> dict[str, Any]:
     return {"steady": entry}
 
 
-def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: Path) -> None:
+def test_a_run_whose_machine_is_lost_continues_on_another_machine_from_its_copy(tmp_path: Path) -> None:
     storage = f"file://{tmp_path}/storage"
 
     def lose_power_at(iteration: int) -> Watcher:
@@ -70,7 +70,9 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: P
     assert files(tmp_path / "storage/steady").keys() == files(tmp_path / "here/steady").keys()
 
 
-def test_a_run_that_continued_elsewhere_replaces_its_outdated_directory_when_resumed(tmp_path: Path, wording) -> None:
+def test_resuming_a_run_that_continued_on_another_machine_replaces_its_outdated_directory(
+    tmp_path: Path, wording
+) -> None:
     job = spec(str(tmp_path / "storage"))
     said: list[str] = []
 
@@ -100,7 +102,7 @@ def test_a_run_that_continued_elsewhere_replaces_its_outdated_directory_when_res
 @pytest.mark.parametrize(
     ("losses", "is_copied"), [((("first", 3), ("second", 1)), False), ((("second", 3), ("second", 5)), True)], ids=str
 )
-def test_a_chain_whose_disk_is_lost_twice_continues_from_its_copies_with_equal_rows(
+def test_a_chain_of_stages_that_loses_its_disk_twice_continues_from_its_copies_with_equal_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: tuple[tuple[str, int], ...], is_copied: bool
 ) -> None:
     monkeypatch.setattr(run_upload, "COPY_EVERY_S", 0.01 if is_copied else 1e6)
@@ -143,7 +145,7 @@ def since(storage: Path) -> str:
     return str(json.loads(record.read_text())["started"])
 
 
-def test_a_run_takes_a_name_that_is_free_in_its_storage_too(tmp_path: Path) -> None:
+def test_a_new_run_gets_a_name_that_is_also_free_in_its_storage(tmp_path: Path) -> None:
     storage = tmp_path / "storage"
     (first,) = rlrun.run(spec(str(storage), 1), runs_dir=tmp_path / "a")
     (second,) = rlrun.run(spec(str(storage), 1), runs_dir=tmp_path / "b")
@@ -152,7 +154,7 @@ def test_a_run_takes_a_name_that_is_free_in_its_storage_too(tmp_path: Path) -> N
     assert files(storage / "steady-2") == files(tmp_path / "b/steady-2")
 
 
-def test_unreachable_storage_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_an_unreachable_storage_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="storage weird://x/steady"):
         rlrun.run(spec("weird://x"), runs_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []

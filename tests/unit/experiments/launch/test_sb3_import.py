@@ -166,7 +166,7 @@ def assert_acts_as(run: Imported, theirs: Callable[[Tensor], Tensor], observatio
         assert (found.squeeze(1) - expected).abs().max() <= 1e-5
 
 
-def test_a_ppo_policy_of_discrete_actions_acts_as_in_sb3_and_can_be_trained_further() -> None:
+def test_a_ppo_policy_with_discrete_actions_acts_as_in_sb3_and_can_be_trained_further() -> None:
     net = actor_critic(4, 2, 8, 8)
     file = saved(Path("ppo.zip"), net, {"n_epochs": 3, "n_steps": 16, "batch_size": 8, "n_envs": 2, "gamma": 0.9})
     run = imported(file, "CartPole-v1", overrides=["stop.env_steps=32", "config.lr=0"])
@@ -183,7 +183,7 @@ def test_a_ppo_policy_of_discrete_actions_acts_as_in_sb3_and_can_be_trained_furt
     assert all((policies[1][name] == tensor).all() for name, tensor in policies[0].items())  # its learning rate is 0
 
 
-def test_an_a2c_box_policy_has_means_and_deviations_scaled_to_the_action_range() -> None:
+def test_an_a2c_policy_with_box_actions_has_means_and_deviations_scaled_to_the_action_range() -> None:
     net = actor_critic(3, 1, 8, activation=nn.ReLU)
     net.register_parameter("log_std", nn.Parameter(torch.tensor([0.3])))
     kwargs = {":serialized:": "", "activation_fn": "<class 'torch.nn.modules.activation.ReLU'>"}
@@ -197,7 +197,7 @@ def test_an_a2c_box_policy_has_means_and_deviations_scaled_to_the_action_range()
         assert named["log_stds"] == pytest.approx(0.3 - np.log(2), abs=1e-6)
 
 
-def test_a_dqn_policy_has_the_values_of_sb3_and_its_target_network() -> None:
+def test_a_dqn_policy_has_the_values_and_the_target_network_of_the_sb3_policy() -> None:
     nets = [dense(4, 8, 8, outputs=2) for _ in range(2)]
     module = parts(q_net=parts(q_net=nets[0]), q_net_target=parts(q_net=nets[1]))
     run = imported(saved(Path("dqn.zip"), module, {"exploration_rate": 0.05}), "CartPole-v1")
@@ -209,7 +209,7 @@ def test_a_dqn_policy_has_the_values_of_sb3_and_its_target_network() -> None:
         assert training.description.algorithm.config.epsilon[0] == (0, 0.05)
 
 
-def test_a_qrdqn_policy_has_the_values_of_sb3_contrib_and_its_target_network() -> None:
+def test_a_qrdqn_policy_has_the_values_and_the_target_network_of_the_sb3_contrib_policy() -> None:
     nets = [dense(4, 8, 8, outputs=6) for _ in range(2)]
     run = imported(saved(Path("qrdqn.zip"), quantile_nets(*nets), {"n_quantiles": 3, **CONTRIB}), "CartPole-v1")
     assert_acts_as(
@@ -267,7 +267,7 @@ def test_a_td3_policy_acts_as_in_sb3() -> None:
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_an_image_encoder_is_shared_by_policy_and_value_as_in_sb3(is_shared: bool) -> None:
+def test_the_policy_and_the_value_share_an_image_encoder_if_they_do_in_sb3(is_shared: bool) -> None:
     net = actor_critic(512, 2)
     net.register_parameter("log_std", nn.Parameter(torch.zeros(2)))
     encoders = [nature() for _ in range(2)]
@@ -287,7 +287,7 @@ def normalization(path: Path, **changed: Any) -> Path:
     return path
 
 
-def test_normalization_converted_from_vecnormalize_makes_the_policy_act_as_in_sb3() -> None:
+def test_a_policy_with_normalization_converted_from_vecnormalize_acts_as_in_sb3() -> None:
     net = actor_critic(3, 1, 8)
     net.register_parameter("log_std", nn.Parameter(torch.zeros(1)))
     file, path = saved(Path("ppo.zip"), net, {"n_epochs": 3}), normalization(Path("norm.npz"))
@@ -310,7 +310,7 @@ def test_normalization_converted_from_vecnormalize_makes_the_policy_act_as_in_sb
 
 
 @pytest.mark.parametrize("changed", [{"clip_obs": 5.0}, {"epsilon": 1e-2}, {"mean": np.zeros(4)}, {"var": -np.ones(3)}])
-def test_normalization_with_a_different_formula_is_refused(changed: dict[str, Any]) -> None:
+def test_normalization_with_a_different_formula_or_invalid_statistics_is_refused(changed: dict[str, Any]) -> None:
     net = actor_critic(3, 1, 8)
     net.register_parameter("log_std", nn.Parameter(torch.zeros(1)))
     path = normalization(Path("norm.npz"), **changed)
@@ -372,7 +372,9 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_file_gets_one_message_and_leaves_no_run(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_a_bad_file_prints_a_single_message_and_creates_no_run(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write, message = BAD[kind]
     monkeypatch.setattr(sb3_zip, "MOST_DATA_BYTES", 1_000_000)
     write(Path("bad.zip"))

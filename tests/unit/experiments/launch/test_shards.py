@@ -98,7 +98,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs / "sweep"
 
 
-def test_shards_make_the_trials_and_rows_of_the_whole_sweep(tmp_path: Path, whole: Path) -> None:
+def test_shards_produce_the_trials_and_rows_of_the_whole_sweep(tmp_path: Path, whole: Path) -> None:
     names = RunDirectory.open(whole).table.trials
     table = b""
     for index in (2, 0, 1):
@@ -139,7 +139,7 @@ def test_concurrent_shards_share_one_run(tmp_path: Path, whole: Path, wording) -
     assert rows_of(run) == rows_of(whole)
 
 
-def test_while_the_whole_run_is_running_its_shards_are_refused(tmp_path: Path, wording) -> None:
+def test_shards_of_a_run_are_refused_while_the_whole_run_is_running(tmp_path: Path, wording) -> None:
     for index in range(2):
         with pytest.raises(Interrupted):
             rlrun.run(one(), runs_dir=tmp_path, shard=(index, 2), watch=once(losing_power))
@@ -152,7 +152,7 @@ def test_while_the_whole_run_is_running_its_shards_are_refused(tmp_path: Path, w
     assert [trial.status for trial in trials] == ["TERMINATED", "TERMINATED"]
 
 
-def test_a_killed_shard_can_be_repeated_while_the_other_runs(tmp_path: Path, whole: Path, wording) -> None:
+def test_a_killed_shard_can_be_repeated_while_another_shard_is_running(tmp_path: Path, whole: Path, wording) -> None:
     words = [json.dumps(sweep()), str(tmp_path), "local", "7", "SIGKILL", "self", "1/2"]
 
     def kill_and_repeat() -> None:
@@ -167,7 +167,9 @@ def test_a_killed_shard_can_be_repeated_while_the_other_runs(tmp_path: Path, who
     assert rows_of(tmp_path / "sweep") == rows_of(whole)
 
 
-def test_an_interrupted_shard_says_that_its_command_continues_it(tmp_path: Path, whole: Path, wording) -> None:
+def test_an_interrupted_shard_says_that_repeating_its_command_continues_it(
+    tmp_path: Path, whole: Path, wording
+) -> None:
     with wording.raised(Interrupted, "1/2"):
         rlrun.run(sweep(), runs_dir=tmp_path, shard=(1, 2), watch=once(lambda: os.kill(os.getpid(), signal.SIGTERM)))
     started: list[bool] = []
@@ -221,7 +223,7 @@ def test_if_two_shards_start_at_the_same_time_only_one_creates_the_run(
     assert rows_of(tmp_path / "sweep") == rows_of(whole)
 
 
-def test_a_shard_creates_the_run_if_the_first_was_killed_while_it_did(tmp_path: Path) -> None:
+def test_a_shard_creates_the_run_if_the_first_shard_was_killed_while_creating_it(tmp_path: Path) -> None:
     (experiment,) = parse_experiments(one())
     left = RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "local")
     (left.path / RUN_FILE).unlink()
@@ -243,7 +245,7 @@ class Fragile(ConstantReward):
         return super().step(action)
 
 
-def test_a_failed_shard_fails_again_until_it_is_retried(tmp_path: Path, wording) -> None:
+def test_continuing_a_failed_shard_fails_again_until_its_trials_are_retried(tmp_path: Path, wording) -> None:
     spec = one(env={"id": f"{__name__}:Fragile", "kwargs": {"sound": str(tmp_path / "sound")}})
     with pytest.raises(TrainingFailed) as first:
         rlrun.run(spec, runs_dir=tmp_path, shard=(1, 2))
@@ -256,7 +258,7 @@ def test_a_failed_shard_fails_again_until_it_is_retried(tmp_path: Path, wording)
     assert (trial.status, said) == ("TERMINATED", wording("1/2"))
 
 
-def test_a_shard_without_trials_says_so(tmp_path: Path, wording) -> None:
+def test_a_shard_without_trials_says_that_it_has_none(tmp_path: Path, wording) -> None:
     trials, said = heard(one(), tmp_path, shard=(4, 5))
     assert (trials, said) == ([], wording("4/5"))
 
@@ -285,12 +287,16 @@ def test_shards_of_experiments_that_need_all_trials_in_one_process_are_refused(
 
 
 @pytest.mark.parametrize("options", [{"executor": "ray"}, {"address": "auto"}], ids=["ray", "address"])
-def test_ray_is_refused_since_it_distributes_trials_itself(tmp_path: Path, options: Any, wording) -> None:
+def test_shards_with_ray_are_refused_because_ray_distributes_trials_itself(
+    tmp_path: Path, options: Any, wording
+) -> None:
     with wording.raised(UsageError, "--shard"):
         rlrun.run(sweep(), runs_dir=tmp_path, shard=(0, 2), **options)
 
 
-def test_all_shards_must_have_the_first_ones_settings_and_number_of_shards(tmp_path: Path, wording) -> None:
+def test_a_shard_whose_settings_or_number_of_shards_differ_from_the_first_shards_is_refused(
+    tmp_path: Path, wording
+) -> None:
     rlrun.run(one(), runs_dir=tmp_path, shard=(0, 2))
     before = (tmp_path / "sweep" / RUN_FILE).read_bytes()
     with wording.raised(UsageError, "0/3", tmp_path / "sweep"):

@@ -63,7 +63,7 @@ def seen(trial: TrialResult) -> float:
     return count
 
 
-def test_each_seed_of_a_stage_starts_with_its_previous_weights_and_a_new_clock(tmp_path: Path) -> None:
+def test_each_seed_of_a_stage_starts_with_its_weights_from_the_previous_stage_and_a_new_clock(tmp_path: Path) -> None:
     trials = run(chain({}, seeds=2), runs_dir=tmp_path, executor="local")
     assert [trial.directory.parent.name for trial in trials] == ["pole.first"] * 2 + ["pole.second"] * 2
     assert [trial.seed for trial in trials] == [0, 1, 0, 1]
@@ -76,13 +76,15 @@ def test_each_seed_of_a_stage_starts_with_its_previous_weights_and_a_new_clock(t
 
 
 @pytest.mark.parametrize(("begins", "goes_on"), [({}, False), ({"begins": {"filters": "running"}}, True)])
-def test_filters_are_frozen_until_a_stage_says_otherwise(begins: dict[str, Any], goes_on: bool, tmp_path: Path) -> None:
+def test_filters_are_frozen_in_a_stage_unless_it_says_otherwise(
+    begins: dict[str, Any], goes_on: bool, tmp_path: Path
+) -> None:
     before, after = run(chain(begins), runs_dir=tmp_path)
     assert seen(after) == (2 if goes_on else 1) * seen(before) > 60
 
 
 @pytest.mark.parametrize("taken", [False, True])
-def test_optimizers_are_taken_over_if_asked(taken: bool, tmp_path: Path) -> None:
+def test_optimizer_states_are_taken_over_from_the_previous_stage_only_on_request(taken: bool, tmp_path: Path) -> None:
     before, after = run(chain({"begins": {"optimizers": taken}}), runs_dir=tmp_path)
     steps = [
         float(next(t for name, t in content(trial).tensors["optimizers/default"].items() if "step" in name).max())
@@ -163,9 +165,7 @@ CHAIN = {
         ("config.lrr=1", {f"{stage}.config.lrr": 1 for stage in CHAIN["stages"]}),  # and is refused for each
     ],
 )
-def test_an_override_reaches_the_stages_that_have_the_setting_and_leaves_the_rest(
-    override: str, changed: dict[str, Any]
-) -> None:
+def test_an_override_changes_only_the_stages_that_have_the_setting(override: str, changed: dict[str, Any]) -> None:
     document = Document({"pole": deepcopy(CHAIN)})
     assert apply_overrides([document], [override], ENTRY_KEYS) == []
     before = {stage.name.removeprefix("pole."): stage.data for stage in stages_of("pole", CHAIN)[0]}
@@ -181,12 +181,12 @@ def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def test_an_override_of_an_unknown_stage_is_refused_with_the_closest_name(wording) -> None:
+def test_the_refusal_of_an_override_for_an_unknown_stage_suggests_the_closest_name(wording) -> None:
     (problem,) = apply_overrides([Document({"pole": deepcopy(CHAIN)})], ["stages.frist.config.lr=1"], ENTRY_KEYS)
     assert problem.message == wording("frist", "first")
 
 
-def test_a_stage_without_the_stage_it_starts_from_is_refused(tmp_path: Path, wording) -> None:
+def test_a_stage_is_refused_if_the_stage_it_starts_from_is_missing(tmp_path: Path, wording) -> None:
     first, second = parse_experiments(chain({}, seeds=2))
     with wording.raised(UsageError, "pole.second", "pole.first"):
         run([second], runs_dir=tmp_path)
@@ -195,7 +195,7 @@ def test_a_stage_without_the_stage_it_starts_from_is_refused(tmp_path: Path, wor
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_chain_is_resumed_from_its_first_stage_to_the_same_end(tmp_path: Path, wording) -> None:
+def test_an_interrupted_chain_must_be_resumed_from_its_first_stage_and_ends_the_same(tmp_path: Path, wording) -> None:
     spec = chain({"config": CONFIG})
     expected = run(spec, runs_dir=tmp_path / "whole")
 
@@ -222,7 +222,7 @@ def recording(**changes: Any) -> dict[str, Any]:
     return {"env": "CartPole-v1", "stop": {"env_steps": 64}, "stages": stages}
 
 
-def test_each_seed_learns_from_the_data_its_previous_stage_recorded(
+def test_each_seed_of_a_stage_learns_from_the_data_it_recorded_in_the_previous_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -259,7 +259,7 @@ def test_stages_that_cannot_use_data_of_earlier_stages_are_refused(entry: dict[s
         parse_experiments({"pole": entry})
 
 
-def test_the_drop_at_a_switch_is_the_last_evaluation_minus_the_lowest_early_one_after_it(tmp_path: Path) -> None:
+def test_the_drop_at_a_switch_is_from_the_last_evaluation_before_to_the_lowest_early_one_after(tmp_path: Path) -> None:
     often = {"evaluation": {"every": 1, "episodes": 1}}
     spec = chain({**often, "config": {**CONFIG, "lr": 0.1}, "stop": {"iteration": 5}})
     spec["pole"]["stages"]["first"] = often
@@ -274,7 +274,7 @@ def test_the_drop_at_a_switch_is_the_last_evaluation_minus_the_lowest_early_one_
     assert switches(read_run(tmp_path / "pole.second")) == []
 
 
-def test_a_seed_that_failed_in_a_stage_fails_in_the_next_one_too(tmp_path: Path, wording) -> None:
+def test_a_seed_that_failed_in_a_stage_also_fails_in_the_next_stage(tmp_path: Path, wording) -> None:
     first, second = parse_experiments(chain({}))
     run([first], runs_dir=tmp_path)
     opened = RunDirectory.open(tmp_path / "pole.first")
@@ -286,7 +286,7 @@ def test_a_seed_that_failed_in_a_stage_fails_in_the_next_one_too(tmp_path: Path,
     assert "pole.first" in trial.error
 
 
-def test_weights_without_a_target_network_are_refused_if_the_algorithm_needs_one(tmp_path: Path, wording) -> None:
+def test_weights_without_a_target_network_are_refused_by_an_algorithm_that_needs_one(tmp_path: Path, wording) -> None:
     with Training("CartPole-v1", rlrun.DQN(model={"hiddens": [4]}, compile=False)) as training:
         saved = read_checkpoint(training.save(tmp_path / "saved"))
         del saved.tensors["targets/default"]
@@ -294,7 +294,7 @@ def test_weights_without_a_target_network_are_refused_if_the_algorithm_needs_one
             saved_state.load_weights(training.running, saved)
 
 
-def test_a_policy_without_values_becomes_the_policy_of_an_actor_critic(tmp_path: Path) -> None:
+def test_the_weights_of_a_policy_without_values_can_start_the_policy_of_an_actor_critic(tmp_path: Path) -> None:
     expert = "rlrun.toys:balance_pole"
     model = {"hiddens": [4]}
     with Training("CartPole-v1", rlrun.DAgger(expert=expert, model=model), seed=1) as cloned:

@@ -47,7 +47,7 @@ def notes_of_size(tmp_path: Path, large: int, monkeypatch: pytest.MonkeyPatch) -
     return [event.text for event in events if isinstance(event, TrialNote) and "result files" in event.text]
 
 
-def test_a_run_says_once_that_result_files_have_become_large(
+def test_a_run_reports_only_once_that_result_files_have_become_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (said,) = notes_of_size(tmp_path, 1, monkeypatch)
@@ -55,14 +55,16 @@ def test_a_run_says_once_that_result_files_have_become_large(
     assert "config.min_env_steps_per_iteration" in said
 
 
-def test_the_last_event_of_a_trial_has_the_stop_criterion_that_it_reached(tmp_path: Path, wording) -> None:
+def test_the_last_event_of_a_trial_states_the_stop_criterion_that_the_trial_met(tmp_path: Path, wording) -> None:
     events: list[RunEvent] = []
     rlrun.run({"pole": SPEC}, runs_dir=tmp_path, watch=events.append)
     *_, last = (event for event in events if isinstance(event, TrialEvent))
     assert (last.status, last.stopped_by, last.stop_reason) == ("TERMINATED", "", wording("iteration", ">= 6"))
 
 
-def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_result_files_includes_all_files_that_grow_with_each_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # all files get every row
     assert notes_of_size(tmp_path, 1_000_000, monkeypatch) == []
     (trial,) = (tmp_path / "pole").glob("000*")
@@ -72,7 +74,7 @@ def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, mo
     assert "after 6 iterations" in said
 
 
-def test_a_signal_during_a_watcher_call_is_reported_once_and_directly_after_it(tmp_path: Path) -> None:
+def test_a_signal_during_a_watcher_call_is_reported_once_directly_after_that_call(tmp_path: Path) -> None:
     told: list[str] = []
 
     def watch(event: RunEvent) -> None:
@@ -110,7 +112,7 @@ def run_watched(tmp_path: Path, watch: Watcher, **settings: Any) -> ActiveRun:
     return run[0]
 
 
-def test_a_metric_that_the_spec_names_but_the_results_lack_is_noted_once(tmp_path: Path, wording) -> None:
+def test_a_metric_named_in_the_spec_but_missing_from_results_is_noted_once(tmp_path: Path, wording) -> None:
     told: list[RunEvent] = []
     run = run_watched(tmp_path, told.append, stop={"env_steps": 10, "info/energy": 3})
     for iteration in (1, 2):
@@ -119,7 +121,7 @@ def test_a_metric_that_the_spec_names_but_the_results_lack_is_noted_once(tmp_pat
     assert (note.trial, note.text) == ("000-seed=0", wording("stop", "info/energy", "info/energy_kwh"))
 
 
-def test_a_trial_whose_process_died_in_an_env_is_reported_with_the_episode(tmp_path: Path, wording) -> None:
+def test_a_trial_whose_process_died_in_an_env_is_reported_with_the_current_episode(tmp_path: Path, wording) -> None:
     (experiment,) = parse_experiments({"pole": SPEC})
     (trial,) = experiment.trials()
     directory = RunDirectory.create(tmp_path, "pole", experiment, [trial], "ray")

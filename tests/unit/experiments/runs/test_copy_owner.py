@@ -70,7 +70,7 @@ def generations(uri: str) -> list[int]:
     return sorted(int(info.base_name.partition("-")[0]) for info in found)
 
 
-def test_a_copy_whose_owner_renews_its_record_is_refused(
+def test_claiming_a_copy_whose_owner_renews_its_record_is_refused(
     path: str, run: Path, tmp_path: Path, constants: Callable[..., None], wording
 ) -> None:
     constants(RENEW_EVERY_S=0.01)
@@ -120,13 +120,13 @@ def test_a_copy_that_its_owner_has_released_is_taken_over_at_once(
     assert caplog.messages == []
 
 
-def test_the_name_of_a_copy_that_stayed_empty_is_free_again(uri: str, run: Path) -> None:
+def test_the_name_of_a_copy_that_was_claimed_but_stayed_empty_is_free_again(uri: str, run: Path) -> None:
     with CopyOwner(uri, run):
         assert is_taken(uri)
     assert not is_taken(uri)
 
 
-def test_an_owner_that_was_paused_while_its_copy_was_taken_over_can_no_longer_write(
+def test_an_owner_whose_copy_was_taken_over_while_it_was_paused_can_no_longer_write(
     uri: str, run: Path, constants: Callable[..., None], wording
 ) -> None:
     constants(RENEW_EVERY_S=NEVER_S, TRUST_S=NEVER_S, GONE_AFTER_S=0.05)  # the first owner stops renewing
@@ -174,7 +174,7 @@ def test_only_one_of_several_simultaneous_claims_of_a_copy_succeeds(path: str, c
     assert found == ["owner", *["refused"] * (claimants - 1)]
 
 
-def test_a_claim_that_meets_another_of_the_same_generation_withdraws(uri: str, run: Path, wording) -> None:
+def test_a_claim_that_meets_another_claim_of_the_same_generation_withdraws(uri: str, run: Path, wording) -> None:
     class Slow(CopyOwner):
         """Another process claims the copy while this one writes its record, and then keeps renewing its own."""
 
@@ -197,7 +197,9 @@ def test_a_claim_that_meets_another_of_the_same_generation_withdraws(uri: str, r
     assert generations(uri) == [1]
 
 
-def test_a_directory_that_is_older_than_the_copy_is_refused(uri: str, run: Path, tmp_path: Path, wording) -> None:
+def test_a_directory_that_is_older_than_its_copy_cannot_claim_the_copy(
+    uri: str, run: Path, tmp_path: Path, wording
+) -> None:
     with CopyOwner(uri, run) as owner, RunUpload(run, uri, owner.confirm):
         pass
     fetched = fetch_run(uri, tmp_path / "elsewhere")
@@ -210,7 +212,7 @@ def test_a_directory_that_is_older_than_the_copy_is_refused(uri: str, run: Path,
         pass
 
 
-def test_a_kill_during_a_claim_leaves_a_directory_that_may_continue(uri: str, run: Path) -> None:
+def test_a_directory_whose_process_was_killed_during_a_claim_may_claim_its_copy_again(uri: str, run: Path) -> None:
     class Killed(CopyOwner):
         @override
         def _write(self, record: OwnerRecord) -> None:
@@ -235,7 +237,7 @@ def test_a_kill_during_a_claim_leaves_a_directory_that_may_continue(uri: str, ru
             pass
 
 
-def test_while_the_storage_is_unreachable_training_continues_but_the_copy_is_not_written(
+def test_training_continues_while_the_storage_is_unreachable_but_the_copy_is_not_written(
     run: Path, tmp_path: Path
 ) -> None:
     storage = tmp_path / "storage"
@@ -250,7 +252,7 @@ def test_while_the_storage_is_unreachable_training_continues_but_the_copy_is_not
         owner.confirm()
 
 
-def test_a_storage_that_cannot_be_written_and_a_damaged_record_are_refused(run: Path, tmp_path: Path, wording) -> None:
+def test_an_unwritable_storage_and_a_damaged_owner_record_are_refused(run: Path, tmp_path: Path, wording) -> None:
     (tmp_path / "file").touch()
     with wording.raised(UsageError, "file/steady", tmp_path=tmp_path), CopyOwner(str(tmp_path / "file/steady"), run):
         pass

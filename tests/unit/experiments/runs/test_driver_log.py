@@ -20,7 +20,7 @@ def write_everywhere(word: str) -> None:
     subprocess.run(["sh", "-c", f"echo child {word}"], check=True)
 
 
-def test_everything_printed_lands_in_the_file_and_nothing_on_the_terminal(
+def test_everything_printed_is_written_to_the_log_file_and_nothing_to_the_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log = DriverLog()
@@ -40,7 +40,7 @@ def test_everything_printed_lands_in_the_file_and_nothing_on_the_terminal(
     ]
 
 
-def test_the_terminal_stays_open_for_the_live_view(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_live_view_can_still_write_to_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = DriverLog()
     log.send_to(tmp_path / "driver.log")
     log.terminal.write("progress\n")
@@ -50,7 +50,9 @@ def test_the_terminal_stays_open_for_the_live_view(tmp_path: Path, capfd: pytest
     assert (tmp_path / "driver.log").read_text() == ""
 
 
-def test_a_watcher_may_print(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_watcher_goes_to_the_terminal_and_not_to_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     log = DriverLog()
     log.send_to(tmp_path / "driver.log")
     with log.printing_to_terminal():
@@ -102,7 +104,7 @@ def test_a_resumed_run_appends_to_its_log(tmp_path: Path) -> None:
     assert (tmp_path / "driver.log").read_text() == "before\nafter\n"
 
 
-def test_closing_restores_the_streams_and_leaks_no_file_descriptors(tmp_path: Path) -> None:
+def test_closing_a_log_restores_the_streams_and_leaks_no_file_descriptors(tmp_path: Path) -> None:
     streams = (sys.stdout, sys.stderr)
     before = len(os.listdir("/dev/fd"))
     log = DriverLog()

@@ -32,13 +32,13 @@ def trial(name: str, status: Status, error: str = "") -> TrialResult:
         ("DAMAGED", False, False),
     ],
 )
-def test_only_terminated_and_failed_trials_are_over_and_only_terminated_ones_complete(
+def test_only_terminated_trials_are_complete_and_only_terminated_or_failed_ones_are_over(
     status: Status, complete: bool, over: bool
 ) -> None:
     assert (is_complete(status), is_over(status)) == (complete, over)
 
 
-def test_a_run_of_complete_trials_has_not_failed() -> None:
+def test_a_run_whose_trials_are_all_complete_has_not_failed() -> None:
     assert failure_of([trial("000", "TERMINATED")]) is None
 
 
@@ -50,7 +50,7 @@ def test_a_runs_failure_lists_its_trials_errors_and_the_command_to_continue(word
     assert str(failure) == wording("/runs/pole", "001", "003")
 
 
-def test_a_call_that_leaves_no_trials_unfinished_raises_nothing_even_if_some_failed() -> None:
+def test_a_call_that_leaves_no_trials_unfinished_does_not_fail_even_if_some_trials_failed() -> None:
     assert call_failure([trial("000", "ERROR", "it burns")], [], signal="SIGINT", fault=None, errors={}) is None
 
 
@@ -60,7 +60,7 @@ def test_a_call_that_leaves_trials_unfinished_without_a_signal_fails(wording) ->
     assert str(found) == wording(LEFT, "000")
 
 
-def test_a_search_with_trials_left_to_create_fails_even_if_all_created_ones_are_complete(wording) -> None:
+def test_a_search_with_trials_left_to_create_fails_even_if_all_created_trials_are_complete(wording) -> None:
     found = call_failure([trial("000", "TERMINATED")], [resume_command(RUN)], signal="", fault=None, errors={})
     assert isinstance(found, TrainingFailed)
     assert str(found) == wording(LEFT)
@@ -74,7 +74,7 @@ def test_a_search_with_trials_left_to_create_fails_even_if_all_created_ones_are_
         (RayEnded("Ray has ended"), 4, f"Ray has ended; {LEFT}"),
     ],
 )
-def test_the_cause_that_stopped_all_trials_is_reported_before_the_trials(
+def test_what_stopped_all_trials_is_reported_before_the_list_of_unfinished_trials(
     fault: DiskFull | RayEnded | None, exit_code: int, text: str
 ) -> None:
     found = call_failure([trial("000", "INTERRUPTED")], [resume_command(RUN)], signal="SIGINT", fault=fault, errors={})
@@ -82,7 +82,7 @@ def test_the_cause_that_stopped_all_trials_is_reported_before_the_trials(
     assert (found.exit_code, str(found)) == (exit_code, text)
 
 
-def test_resume_commands_are_quoted_and_use_relative_paths_as_a_user_would(
+def test_resume_commands_are_quoted_and_use_relative_paths_if_possible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -24,7 +24,9 @@ from rlrun.experiments.runs.provenance import commits, typed_command
     ],
 )
 @pytest.mark.parametrize("joined", [True, False])
-def test_values_of_settings_with_secret_names_are_masked_in_the_command(setting: str, shown: str, joined: bool) -> None:
+def test_values_of_settings_with_secret_names_are_masked_in_the_recorded_command(
+    setting: str, shown: str, joined: bool
+) -> None:
     words = [f"--set={setting}"] if joined else ["--set", setting]
     expected = [f"--set={shown}"] if joined else ["--set", shown]
     assert typed_command(["rlrun", *words, "-f", "a.yaml"]).replace("'", "").split() == [
@@ -35,7 +37,7 @@ def test_values_of_settings_with_secret_names_are_masked_in_the_command(setting:
     ]
 
 
-def test_other_options_are_kept_as_they_were_typed(wording) -> None:
+def test_options_without_secret_values_are_recorded_as_they_were_typed(wording) -> None:
     assert typed_command(["rlrun", "train", "--name", "key=5"]) == wording()
 
 
@@ -50,12 +52,12 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-def test_the_commit_of_a_repository_is_read_from_its_branch(tmp_path: Path) -> None:
+def test_the_commit_of_a_repository_is_read_from_its_current_branch(tmp_path: Path) -> None:
     lab = repository(tmp_path / "lab")
     assert commits([lab / "specs", lab, tmp_path]) == {str(lab): FIRST}
 
 
-def test_detached_heads_and_packed_refs_are_read_too(tmp_path: Path) -> None:
+def test_commits_are_also_read_from_detached_heads_and_packed_refs(tmp_path: Path) -> None:
     lab = repository(tmp_path / "lab")
     (lab / ".git/refs/heads/main").unlink()
     (lab / ".git/packed-refs").write_text(

@@ -31,7 +31,7 @@ def new_run(runs: Path, name: str = "sweep") -> RunDirectory:
     return RunDirectory.create(runs, name, experiment, experiment.trials(), "ray")
 
 
-def test_a_new_run_contains_run_json_and_all_its_trials_as_pending(tmp_path: Path) -> None:
+def test_a_new_run_contains_its_run_json_and_all_of_its_trials_as_pending(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     table = json.loads((run.path / "run.json").read_text())
     assert table["experiment"] == "sweep"
@@ -51,7 +51,7 @@ def test_the_stored_spec_of_a_run_loads_as_an_equivalent_experiment(tmp_path: Pa
     assert again.trials() == first.trials() == [run.trial(name) for name in TRIALS]
 
 
-def test_a_run_allowed_to_exceed_the_trial_limit_can_be_read_again(tmp_path: Path) -> None:
+def test_a_run_that_was_allowed_to_exceed_the_trial_limit_can_be_read(tmp_path: Path) -> None:
     immense = {**SPEC, "config": {"lr": {"uniform": [0, 1]}}, "searcher": "optuna", "num_samples": 6_000}
     (experiment,) = parse_experiments({"sweep": immense}, max_trials=12_000)
     run = RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "ray")
@@ -70,7 +70,7 @@ def test_a_moved_run_opens_with_the_same_content(tmp_path: Path) -> None:
     assert [result.directory for result in opened.results()] == [tmp_path / "there" / name for name in TRIALS]
 
 
-def test_an_interrupted_extension_can_be_repeated(tmp_path: Path) -> None:
+def test_an_extension_of_a_run_that_failed_partway_can_be_repeated(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     spec = run.path / TRIALS[1] / "spec.yaml"
     spec.rename(tmp_path / "elsewhere")
@@ -82,7 +82,7 @@ def test_an_interrupted_extension_can_be_repeated(tmp_path: Path) -> None:
     assert run.experiment().stop.bounds == {"iteration": 2}
 
 
-def test_finished_trials_are_not_unfinished_and_failed_ones_only_with_retry_failed(tmp_path: Path) -> None:
+def test_finished_trials_never_count_as_unfinished_and_failed_trials_do_only_with_retry_failed(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.mark(TRIALS[0], "TERMINATED")
     run.mark(TRIALS[1], "ERROR", "boom")
@@ -94,7 +94,7 @@ def test_finished_trials_are_not_unfinished_and_failed_ones_only_with_retry_fail
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', "{", "[" * 100_000], ids=range(5))
-def test_a_damaged_table_is_refused_by_name(tmp_path: Path, content: str, wording) -> None:
+def test_a_damaged_table_of_trials_is_refused_with_its_file_name(tmp_path: Path, content: str, wording) -> None:
     (tmp_path / "run.json").write_text(content)
     with wording.raised(RunDamaged, "run.json"):
         RunDirectory.open(tmp_path)
@@ -121,7 +121,9 @@ def test_a_trial_name_that_points_outside_the_run_is_refused(tmp_path: Path, nam
         (None, "does not exist"),
     ],
 )
-def test_a_damaged_spec_is_refused_by_name(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_a_damaged_spec_of_a_run_is_refused_with_its_file_name(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
     run = new_run(tmp_path)
     if content is None:
         (run.path / "spec.yaml").unlink()
@@ -131,7 +133,7 @@ def test_a_damaged_spec_is_refused_by_name(tmp_path: Path, content: bytes | None
         run.experiment()
 
 
-def test_a_damaged_spec_of_a_trial_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_damaged_spec_of_a_trial_is_refused_with_its_file_name(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     spec = run.path / TRIALS[0] / "spec.yaml"
     for content, message in [
@@ -148,7 +150,7 @@ def test_a_path_that_is_not_a_run_is_refused(tmp_path: Path, wording) -> None:
         RunDirectory.open(tmp_path / "nowhere")
 
 
-def test_a_run_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_a_newer_rlrun_version_is_refused(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     table = json.loads((run.path / "run.json").read_text())
     (run.path / "run.json").write_text(json.dumps({**table, "format": 2}))
@@ -156,7 +158,7 @@ def test_a_run_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         RunDirectory.open(run.path)
 
 
-def test_only_one_process_runs_a_run(tmp_path: Path, wording) -> None:
+def test_a_run_can_be_locked_by_only_one_process_at_a_time(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     take = "import sys\nfrom pathlib import Path\nfrom rlrun.experiments.runs.run_directory import RunDirectory\n"
     take += "with RunDirectory.open(Path(sys.argv[1])).locked(): print('taken', flush=True); sys.stdin.read()"
@@ -173,7 +175,7 @@ def test_only_one_process_runs_a_run(tmp_path: Path, wording) -> None:
         assert (run.path / ".lock").read_text() == f"{os.getpid()} {platform.node()}"
 
 
-def test_a_run_without_a_result_can_be_discarded_and_no_other(tmp_path: Path) -> None:
+def test_only_a_run_without_results_can_be_discarded(tmp_path: Path) -> None:
     fresh, begun = new_run(tmp_path), new_run(tmp_path)
     fresh.mark(TRIALS[3], "ERROR")
     (begun.path / TRIALS[3]).mkdir(exist_ok=True)
@@ -183,14 +185,14 @@ def test_a_run_without_a_result_can_be_discarded_and_no_other(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["sweep-2"]
 
 
-def test_the_runs_folder_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runs_folder_can_be_set_by_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RLRUN_RUNS", raising=False)
     assert default_runs_dir() == Path("runs")
     monkeypatch.setenv("RLRUN_RUNS", "/somewhere")
     assert default_runs_dir() == Path("/somewhere")
 
 
-def test_the_users_import_paths_are_stored_for_a_resume_but_not_those_of_python(
+def test_the_users_import_paths_are_stored_for_a_resume_but_those_of_python_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(tmp_path / "gone")])
@@ -203,7 +205,7 @@ def test_the_users_import_paths_are_stored_for_a_resume_but_not_those_of_python(
     assert sys.path == ["/first", str(tmp_path)]
 
 
-def test_a_runs_folder_that_is_a_file_is_a_usage_error(tmp_path: Path, wording) -> None:
+def test_a_runs_folder_that_is_a_file_raises_a_usage_error(tmp_path: Path, wording) -> None:
     (tmp_path / "runs").write_text("")
     with wording.raised(UsageError):
         new_run(tmp_path / "runs")

@@ -64,7 +64,7 @@ def test_the_state_of_a_run_lists_its_trials_in_order(run: RunDirectory) -> None
     assert not state.is_over
 
 
-def test_a_process_that_only_looks_at_a_lock_does_not_keep_others_from_the_run(
+def test_a_process_that_only_looks_at_the_lock_of_a_run_does_not_keep_others_from_locking_it(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for shard in (None, Shard(1, 2)):
@@ -79,7 +79,7 @@ def test_a_process_that_only_looks_at_a_lock_does_not_keep_others_from_the_run(
             assert (looks, [driver.shard for driver in drivers_of(run.path)]) == ([], [shard])
 
 
-def test_the_driver_is_the_process_that_holds_the_lock(run: RunDirectory) -> None:
+def test_the_driver_of_a_run_is_the_process_that_holds_its_lock(run: RunDirectory) -> None:
     assert drivers_of(run.path) == ()
     with run.locked():
         assert drivers_of(run.path) == (Driver(os.getpid(), platform.node()),)
@@ -132,7 +132,7 @@ def test_the_best_return_of_a_running_trial_includes_rows_after_its_last_checkpo
     assert read_run_state(run.path).trials[1].best_return is None
 
 
-def test_the_best_return_of_a_run_from_an_earlier_version_is_found_in_its_rows(run: RunDirectory) -> None:
+def test_the_best_return_of_a_trial_from_an_earlier_version_is_read_from_its_rows(run: RunDirectory) -> None:
     write(run, FIRST, "TERMINATED", 1.0, 9.0, 5.0)
     assert first(read_run_state(run.path)).best_return == 9.0
 
@@ -145,7 +145,7 @@ def test_population_members_are_listed_with_their_current_settings(run: RunDirec
     assert (trial.population, trial.params) == (3, {"lr": 0.5})
 
 
-def test_damaged_files_are_reported_and_the_rest_is_read(run: RunDirectory, wording) -> None:
+def test_damaged_files_are_reported_and_the_rest_of_the_run_is_read(run: RunDirectory, wording) -> None:
     write(run, SECOND, "TERMINATED", 4.0)
     (run.path / FIRST / "trial.json").write_text('{"name": "x", "status": "RUNNING", "seed": "one"}')
     (run.path / FIRST / "spec.yaml").write_bytes(b"\xff\xfe")
@@ -160,7 +160,7 @@ def test_damaged_files_are_reported_and_the_rest_is_read(run: RunDirectory, word
     assert state.trials[1].best_return == 4.0
 
 
-def test_a_trial_whose_directory_is_gone_is_damaged(run: RunDirectory, wording) -> None:
+def test_a_trial_whose_trial_json_is_missing_counts_as_damaged(run: RunDirectory, wording) -> None:
     (run.path / FIRST / "trial.json").unlink()
     assert first(read_run_state(run.path)) == TrialResult(
         FIRST,
@@ -172,7 +172,7 @@ def test_a_trial_whose_directory_is_gone_is_damaged(run: RunDirectory, wording) 
     )
 
 
-def test_reading_a_runs_state_writes_nothing_and_imports_no_user_code(run: RunDirectory) -> None:
+def test_reading_the_state_of_a_run_writes_nothing_and_imports_no_user_code(run: RunDirectory) -> None:
     spec = run.trial_directory(FIRST)
     spec.write_spec({**spec.read_spec(), "algorithm": "no_such_module:Nothing"})
     write(run, FIRST, "RUNNING", 1.0)
@@ -181,7 +181,7 @@ def test_reading_a_runs_state_writes_nothing_and_imports_no_user_code(run: RunDi
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
 
 
-def test_a_record_of_an_earlier_version_is_understood(run: RunDirectory) -> None:
+def test_a_trial_record_of_an_earlier_version_can_be_read(run: RunDirectory) -> None:
     (run.path / FIRST / "trial.json").write_text('{"name": "x", "status": "TERMINATED", "seed": 0}')
     assert run.record(FIRST) == TrialRecord("x", "TERMINATED", 0)
     assert first(read_run_state(run.path)).status == "TERMINATED"

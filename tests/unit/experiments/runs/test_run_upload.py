@@ -57,7 +57,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     }[request.param]
 
 
-def test_the_copy_follows_the_run(tmp_path: Path, storage: str) -> None:
+def test_the_copy_of_a_run_is_kept_up_to_date(tmp_path: Path, storage: str) -> None:
     run = new_run(tmp_path)
     uri = copy_location(storage, run.name)
     assert not is_taken(uri)
@@ -80,7 +80,7 @@ def test_the_copy_follows_the_run(tmp_path: Path, storage: str) -> None:
     assert is_taken(uri)
 
 
-def test_a_later_process_goes_on_with_the_copy(tmp_path: Path, storage: str) -> None:
+def test_a_later_process_brings_an_existing_copy_up_to_date(tmp_path: Path, storage: str) -> None:
     run = new_run(tmp_path)
     uri = copy_location(storage, run.name)
     for iteration in (1, 2, 3):
@@ -147,7 +147,7 @@ def test_a_kill_at_any_moment_leaves_a_copy_that_can_be_resumed(tmp_path: Path, 
     assert files(back) == files(run)
 
 
-def test_failed_uploads_are_retried_and_raise_only_if_they_still_fail_at_the_end(
+def test_failed_uploads_are_retried_and_raise_only_if_they_still_fail_when_the_run_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wording
 ) -> None:
     monkeypatch.setattr(run_upload, "COPY_EVERY_S", 0.01)
@@ -174,12 +174,12 @@ def test_failed_uploads_are_retried_and_raise_only_if_they_still_fail_at_the_end
 
 
 @pytest.mark.parametrize("uri", ["weird://bucket/runs", "fsspec+no-such-thing://x"])
-def test_an_unknown_kind_of_storage_is_refused(tmp_path: Path, uri: str) -> None:
+def test_a_storage_of_an_unknown_kind_is_refused(tmp_path: Path, uri: str) -> None:
     with pytest.raises(UsageError, match=f"storage .*{uri[:4]}"):
         RunUpload(new_run(tmp_path), copy_location(uri, "steady"))
 
 
-def test_an_unwritable_storage_is_refused_before_anything_runs(tmp_path: Path, wording) -> None:
+def test_an_unwritable_storage_is_refused_before_anything_is_run(tmp_path: Path, wording) -> None:
     (tmp_path / "file").touch()
     with (
         wording.raised(UsageError, "/file/steady"),
@@ -209,5 +209,5 @@ def test_fetching_a_run_over_an_existing_one_is_refused(tmp_path: Path, wording)
         ("runs", f"{Path.cwd()}/runs/run"),
     ],
 )  # fmt: skip
-def test_the_copy_has_the_runs_name(storage: str, uri: str) -> None:
+def test_the_copy_of_a_run_has_the_name_of_that_run(storage: str, uri: str) -> None:
     assert copy_location(storage, "run") == uri

@@ -42,7 +42,7 @@ def test_cheap_attributes_of_a_trial_are_read_immediately(trial: TrialResult) ->
 @pytest.mark.parametrize(
     ("reason", "shown"), [("env_steps 128 >= 100", "terminated"), ("asha: 3 at 100 env steps is worse", "stopped")]
 )
-def test_a_trial_that_a_scheduler_has_ended_is_shown_as_stopped(trial: TrialResult, reason: str, shown: str) -> None:
+def test_a_trial_that_was_ended_by_a_scheduler_is_shown_as_stopped(trial: TrialResult, reason: str, shown: str) -> None:
     assert replace(trial, stop_reason=reason).shown_status == shown
 
 
@@ -57,7 +57,7 @@ def test_checkpoints_are_scanned_on_first_access_and_then_cached(trial: TrialRes
     assert replace(trial).checkpoint == trial.directory / "checkpoints/iteration_000004"
 
 
-def test_the_best_checkpoint_of_a_trial_without_a_spec_is_an_error(trial: TrialResult, wording) -> None:
+def test_requesting_the_best_checkpoint_of_a_trial_without_a_spec_raises_an_error(trial: TrialResult, wording) -> None:
     (trial.directory / "spec.yaml").unlink()
     with wording.raised(RunDamaged, "/spec.yaml", "000"):
         _ = trial.best_checkpoint
@@ -72,7 +72,7 @@ def test_only_the_requested_metrics_are_read_from_the_rows(trial: TrialResult) -
     assert read.best("info/score") is None
 
 
-def test_unreadable_rows_are_reported_as_a_problem_without_an_exception(trial: TrialResult, wording) -> None:
+def test_unreadable_rows_are_reported_as_a_problem_and_raise_no_exception(trial: TrialResult, wording) -> None:
     (trial.directory / "result.json").unlink()
     (trial.directory / "result.json").mkdir()
     read = replace(trial, metrics=("episode_return_mean",))
@@ -97,7 +97,7 @@ def test_a_row_that_differs_from_its_checkpoint_is_reported_and_read_from_the_ch
     assert changed.best_return == 9.0
 
 
-def test_a_return_above_the_best_one_in_trial_json_is_reported_and_ignored(trial: TrialResult, wording) -> None:
+def test_a_return_above_the_best_return_in_trial_json_is_reported_and_ignored(trial: TrialResult, wording) -> None:
     shutil.rmtree(trial.directory / "checkpoints")
     changed = change_rows(trial, "5.0}", "99.0}")
     assert changed.problems == wording(trial.directory / "result.json", "episode_return_mean", "trial.json", "99")
@@ -113,7 +113,7 @@ def test_missing_rows_are_reported_and_read_from_checkpoints_if_possible(trial: 
     assert read.columns.values["episode_return_mean"].tolist() == [1, 5]
 
 
-def test_rows_and_checkpoints_newer_than_trial_json_are_no_problem_in_a_killed_trial(trial: TrialResult) -> None:
+def test_rows_and_checkpoints_newer_than_trial_json_cause_no_problem_in_a_killed_trial(trial: TrialResult) -> None:
     record = TrialDirectory(trial.directory).read_record()
     assert record is not None
     TrialDirectory(trial.directory).write_record(replace(record, status="RUNNING", iteration=2, best_return=None))
@@ -131,7 +131,7 @@ def test_a_best_return_that_is_not_a_number_is_reported_as_damage(trial: TrialRe
     assert problem == wording(file, "best_return")
 
 
-def test_the_best_score_of_a_trial_with_evaluations_comes_from_them(tmp_path: Path) -> None:
+def test_the_best_score_of_a_trial_with_evaluations_is_taken_from_its_evaluations(tmp_path: Path) -> None:
     metric = "evaluation/episode_return_mean"
     directory = TrialDirectory(tmp_path / "000")
     record = TrialRecord("000", "RUNNING", seed=0, judged_by=metric)
@@ -148,7 +148,7 @@ def test_the_best_score_of_a_trial_with_evaluations_comes_from_them(tmp_path: Pa
     assert "best_score" in read_trial(directory.path, "pole", has_driver=False).error
 
 
-def test_a_trial_of_an_earlier_version_is_judged_by_its_return(trial: TrialResult) -> None:
+def test_a_trial_of_an_earlier_rlrun_version_is_judged_by_its_return(trial: TrialResult) -> None:
     file = trial.directory / "trial.json"
     said = json.loads(file.read_text())
     file.write_text(json.dumps({key: said[key] for key in said if key not in ("sha256", "judged_by", "best_score")}))

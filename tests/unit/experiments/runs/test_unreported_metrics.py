@@ -18,7 +18,7 @@ TRAINED = {**NO_EPISODE, "episode_return_mean": 1.0, "info/energy_kwh": 2.0}
 EVALUATED = {**TRAINED, "evaluation/episode_return_mean": 1.0, "evaluation/info/is_success": 0.0}
 
 
-def test_an_unreported_metric_is_noted_once_at_the_first_result_that_should_contain_it(wording) -> None:
+def test_a_missing_metric_is_noted_once_at_the_first_result_that_should_contain_it(wording) -> None:
     awaited = UnreportedMetrics(SPEC)
     assert awaited.found(NO_EPISODE, lambda: ()) == []
     assert awaited.found(TRAINED, lambda: ()) == wording("stop", "stop.plateau.metric", "info/energy_kwh")
@@ -27,7 +27,9 @@ def test_an_unreported_metric_is_noted_once_at_the_first_result_that_should_cont
 
 
 @pytest.mark.parametrize(("row", "before"), [({"info/energy": 1.0}, {}), ({}, {"info/energy": 1.0})])
-def test_a_metric_that_some_results_contain_is_not_noted(row: dict[str, Any], before: dict[str, Any]) -> None:
+def test_a_metric_that_some_results_contain_is_not_noted_as_missing(
+    row: dict[str, Any], before: dict[str, Any]
+) -> None:
     awaited = UnreportedMetrics({"stop": {"info/energy": 10}})
     assert awaited.found({**TRAINED, **row}, lambda: [before]) == []
     assert awaited.found(TRAINED, lambda: ()) == []

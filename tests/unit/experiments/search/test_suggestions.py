@@ -50,7 +50,7 @@ def suggestions(runs: Path, start: Path | None = None) -> Suggestions:
     return Suggestions(experiment, RunDirectory.create(runs, "swept", experiment, [], "ray", start))
 
 
-def test_a_configuration_runs_until_every_trial_of_it_waits_or_has_ended(tmp_path: Path) -> None:
+def test_a_configuration_counts_as_running_until_all_its_trials_wait_or_have_ended(tmp_path: Path) -> None:
     sweep = suggestions(tmp_path)
     first, second = sweep.next_trials()
     assert (first.params, first.seed, second.seed) == (second.params, 0, 1)
@@ -70,7 +70,9 @@ def write_rows(run: Path, trial: str, *returns: float | None) -> None:
     (run / trial / RESULT_FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_the_score_is_the_mean_of_last_values_even_if_a_trial_succeeds_after_a_failure(tmp_path: Path) -> None:
+def test_a_configurations_score_is_its_trials_mean_last_value_even_if_one_succeeds_after_failing(
+    tmp_path: Path,
+) -> None:
     sweep = suggestions(tmp_path)
     first, second = sweep.next_trials()
     write_rows(tmp_path / "swept", first.name, 10.0, 20.0, None)
@@ -97,7 +99,9 @@ def experiment(folder: Path, kind: str = "optuna", mode: str = "max") -> Experim
 
 
 @pytest.mark.parametrize("kind", ["optuna", "bohb"])
-def test_suggestions_become_trials_that_the_config_accepts(kind: str, tmp_path: Path, wording) -> None:
+def test_suggestions_are_adjusted_into_valid_trials_and_adjustments_are_noted(
+    kind: str, tmp_path: Path, wording
+) -> None:
     spec = experiment(tmp_path, kind)
     searcher = make_searcher(spec, tmp_path)
     for number in range(12):
@@ -113,7 +117,7 @@ def test_suggestions_become_trials_that_the_config_accepts(kind: str, tmp_path: 
     assert searcher.notes()[0] == wording("minibatch_size", "train_batch_size", "1024")
 
 
-def test_the_run_directory_holds_the_journal_and_optunas_study(tmp_path: Path) -> None:
+def test_the_run_directory_holds_the_search_journal_and_the_optuna_study(tmp_path: Path) -> None:
     for kind in ("optuna", "bohb"):
         (tmp_path / kind).mkdir()
         make_searcher(experiment(tmp_path, kind), tmp_path / kind).suggest(0)
@@ -124,7 +128,7 @@ def test_the_run_directory_holds_the_journal_and_optunas_study(tmp_path: Path) -
     }
 
 
-def test_a_search_continues_after_its_directory_was_copied(tmp_path: Path) -> None:
+def test_a_search_can_be_continued_in_a_copy_of_its_directory(tmp_path: Path) -> None:
     first = make_searcher(experiment(tmp_path), tmp_path)
     for number in range(6):
         first.suggest(number)
@@ -154,7 +158,7 @@ def test_a_missing_package_is_reported_with_its_pip_command(
     assert not (tmp_path / "search.jsonl").exists()
 
 
-def test_nothing_heavy_is_imported_before_something_is_suggested(tmp_path: Path) -> None:
+def test_no_large_package_is_imported_before_the_first_suggestion(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC % ("optuna", "max"))
     code = (
         "import sys; from rlrun.experiments.spec.load import load_experiments\n"

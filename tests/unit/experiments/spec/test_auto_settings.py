@@ -19,7 +19,7 @@ ENTRY: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env
 BOTH = {"num_workers": "auto", "num_envs_per_worker": "auto"}
 
 
-def test_only_settings_that_fill_the_batch_are_measured() -> None:
+def test_only_worker_and_env_counts_that_fill_the_batch_exactly_are_measured() -> None:
     assert candidates(PPOConfig(train_batch_size=256), AUTO_SETTINGS, 4) == [(0, 8), (1, 8)]
     every = [(number, envs) for number in (0, 1) for envs in (8, 16, 32, 64)]
     assert candidates(PPOConfig(num_envs_per_worker=10), AUTO_SETTINGS, 1) == every
@@ -29,7 +29,7 @@ def test_only_settings_that_fill_the_batch_are_measured() -> None:
     assert candidates(PPOConfig(train_batch_size=100, num_envs_per_worker=7), AUTO_SETTINGS, 2) == []
 
 
-def test_fragments_of_a_given_length_fill_the_batch() -> None:
+def test_a_given_fragment_length_limits_the_measured_counts_to_those_that_fill_the_batch() -> None:
     config = PPOConfig(train_batch_size=2048, rollout_fragment_length=64)
     assert candidates(config, AUTO_SETTINGS, 2) == [
         *((0, 8), (0, 16), (0, 32)),
@@ -38,19 +38,19 @@ def test_fragments_of_a_given_length_fill_the_batch() -> None:
     ]
 
 
-def test_a_number_given_in_the_config_is_kept() -> None:
+def test_a_worker_or_env_count_given_in_the_config_is_kept() -> None:
     config = PPOConfig(num_workers=2, num_envs_per_worker=16)
     assert candidates(config, ["num_envs_per_worker"], 8) == [(2, 8), (2, 16), (2, 32)]
     assert candidates(config, ["num_workers"], 4) == [(0, 16), (1, 16), (4, 16)]
 
 
-def test_numbers_that_an_algorithm_refuses_are_not_measured() -> None:
+def test_worker_and_env_counts_that_an_algorithm_rejects_are_not_measured() -> None:
     config = DDPPOConfig(train_batch_size=2048, rollout_fragment_length=64, num_envs_per_worker=32)
     assert candidates(config, ["num_workers"], 2) == [(0, 32), (1, 32)]
     assert (4, 8) not in candidates(DDPPOConfig(minibatch_size=3), AUTO_SETTINGS, 4)
 
 
-def test_auto_is_written_back_until_it_is_measured() -> None:
+def test_data_of_an_experiment_holds_auto_until_it_is_replaced_by_the_measured_number() -> None:
     (experiment,) = parse_experiments({"a": {**ENTRY, "config": {**BOTH, "lr": 1e-3}}}, ["a.seeds=3"])
     assert experiment.auto == AUTO_SETTINGS
     assert experiment.to_data()["config"] == {"lr": 1e-3, **BOTH}
@@ -92,12 +92,12 @@ EXTERNAL = {"external": {"port": 9900, "spaces": SPACES}}
         ({"config": {"num_workers": "atuo"}}, "a.config.num_workers: must be a whole number >= 0, not 'atuo'"),
     ],
 )
-def test_auto_is_rejected_if_the_number_would_affect_learning(part: dict[str, Any], said: str) -> None:
+def test_auto_is_rejected_where_the_measured_number_would_affect_learning(part: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         parse_experiments({"a": {**ENTRY, "config": BOTH, **part}})
 
 
-def test_auto_is_refused_for_several_policies(wording) -> None:
+def test_auto_is_rejected_for_experiments_with_several_policies(wording) -> None:
     entry = {
         "env": {"world": "rlrun.toys:TicTacToe"},
         "policies": {"all": {"algorithm": "ppo"}},

@@ -995,7 +995,7 @@ def validate(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["validate", *arguments])
 
 
-def test_there_are_at_least_60_cases_with_unique_names() -> None:
+def test_at_least_60_broken_specs_with_unique_names_are_tested() -> None:
     assert len(CASES) >= 60
     assert len({case.name for case in CASES}) == len(CASES)
 
@@ -1010,7 +1010,7 @@ def test_the_error_for_a_broken_spec_gives_the_line_and_a_fix(case: Case) -> Non
     assert result.stdout == ""
 
 
-def test_a_column_missing_from_the_env_is_reported_with_all_other_mistakes() -> None:
+def test_a_column_missing_from_the_env_is_reported_together_with_other_mistakes() -> None:
     constraint = {"column": "cost", "limit": 1.0}
     wrong = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 0}, "config": {"constraint": constraint}}
     with pytest.raises(SpecError) as raised:
@@ -1027,7 +1027,7 @@ def test_the_error_for_a_missing_file_suggests_the_closest_name(wording) -> None
     )
 
 
-def test_unsupported_action_spaces_are_reported_with_all_other_mistakes(folder: Path, wording) -> None:
+def test_unsupported_action_spaces_are_reported_together_with_other_mistakes(folder: Path, wording) -> None:
     (folder / "spec.yaml").write_text(
         "alone: {algorithm: dqn, env: Pendulum-v1, stop: {env_steps: 10}, config: {lrr: 1}}\n"
         "sweep: {algorithm: td3, env: {id: {grid_search: [Pendulum-v1, CartPole-v1]}}, stop: {env_steps: 10}}\n"
@@ -1125,7 +1125,9 @@ def test_a_directory_without_specs_is_rejected(folder: Path, wording) -> None:
     ],
     ids=["not a directory", "a loop of links", "a long name"],
 )
-def test_a_file_that_cannot_be_read_says_why(folder: Path, path: str, message: str) -> None:
+def test_the_error_for_an_unreadable_spec_file_says_why_it_cannot_be_read(
+    folder: Path, path: str, message: str
+) -> None:
     (folder / "spec.yaml").write_text(GOOD)
     os.symlink("loop.yaml", folder / "loop.yaml")
     result = validate(path)
@@ -1140,14 +1142,16 @@ def test_the_mistakes_of_all_files_are_reported_together(folder: Path, wording) 
     assert result.stderr.splitlines() == wording("absent.yaml", "one.yaml:6:5", "try.config.lrr")
 
 
-def test_an_env_whose_package_is_missing_ends_with_the_pip_command_and_exit_code_6(folder: Path, wording) -> None:
+def test_validating_an_env_whose_package_is_missing_gives_the_pip_command_and_exits_with_code_6(
+    folder: Path, wording
+) -> None:
     (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1"))  # needs jax, which no extra of rlrun installs
     result = validate("spec.yaml")
     assert result.exit_code == 6
     assert result.stderr == wording("spec.yaml:3:8", "try.env.id", "phys2d/CartPole-v1")
 
 
-def test_spec_mistakes_take_precedence_over_a_missing_package(folder: Path) -> None:
+def test_mistakes_in_a_spec_take_precedence_over_a_missing_package(folder: Path) -> None:
     (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1") + "  config: {lrr: 1}\n")
     result = validate("spec.yaml")
     assert result.exit_code == 2

@@ -416,7 +416,7 @@ def test_mistakes_in_a_spec_without_a_sweep_are_reported_with_their_location(lin
     assert problems(f"{BASE}  {lines}\n") == messages
 
 
-def test_mistakes_in_population_and_config_are_reported_together(wording) -> None:
+def test_mistakes_in_a_population_and_its_config_are_reported_together(wording) -> None:
     spec = f"{BASE}  config: {{lrr: 1, gamma: 2}}\n  {PBT.format('{lr: {uniform: [-1, 1]}}')}\n  seeds: 0\n"
     assert problems(spec) == wording(IN_MUTATIONS, "try.config.lrr", "try.config.gamma", "lr.uniform.0")
 

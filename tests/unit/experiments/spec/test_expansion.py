@@ -13,7 +13,7 @@ from rlrun.experiments.spec.expansion import (
 from rlrun.experiments.spec.search_space import find_spaces
 
 
-def test_filling_replaces_search_spaces_by_values_in_a_copy_of_the_data() -> None:
+def test_filling_replaces_search_spaces_with_values_in_a_copy_of_the_data() -> None:
     data = {"a": {"uniform": [0, 1]}, "b": [1, {"choice": [2, 3]}]}
     assert fill(data, {("a",): 0.5, ("b", 1): 3}) == {"a": 0.5, "b": [1, 3]}
     assert data == {"a": {"uniform": [0, 1]}, "b": [1, {"choice": [2, 3]}]}
@@ -27,11 +27,11 @@ def test_every_sample_covers_the_whole_grid_with_fresh_draws() -> None:
     assert len({drawn[("u",)] for drawn in found}) == 8
 
 
-def test_without_spaces_there_is_one_configuration() -> None:
+def test_a_spec_without_search_spaces_has_one_configuration() -> None:
     assert expand({}, num_samples=1, seed=0) == [{}]
 
 
-def test_draws_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
+def test_draws_with_the_same_seed_are_equal_and_draws_with_different_seeds_differ() -> None:
     spaces, _ = find_spaces({"u": {"uniform": [0, 1]}})
     assert expand(spaces, 3, seed=1) == expand(spaces, 3, seed=1)
     assert expand(spaces, 3, seed=1) != expand(spaces, 3, seed=2)
@@ -46,7 +46,7 @@ def test_adding_samples_or_spaces_does_not_change_earlier_draws() -> None:
     assert [drawn[("u",)] for drawn in expand(more, 5, seed=0)][:2] == before
 
 
-def test_equal_spaces_in_two_places_are_drawn_independently() -> None:
+def test_equal_search_spaces_of_two_settings_are_drawn_independently() -> None:
     spaces, _ = find_spaces({"t": {"uniform": [0, 1]}, "u": {"uniform": [0, 1]}})
     (drawn,) = expand(spaces, 1, seed=0)
     assert drawn[("t",)] != drawn[("u",)]
@@ -61,7 +61,7 @@ def test_filling_adds_keys_that_the_data_lacks() -> None:
     assert data == {"config": {"model": {"conv": "nature"}, "lr": [[0, {"uniform": [0, 1]}]]}}
 
 
-def test_values_in_the_data_can_be_looked_up_by_location() -> None:
+def test_nested_values_can_be_looked_up_by_their_location_in_the_data() -> None:
     data = {"config": {"lr": None, "model": {"hiddens": [64]}}}
     assert has_value_at(data, ("config", "lr"))  # null is a value
     assert not has_value_at(data, ("config", "gamma"))

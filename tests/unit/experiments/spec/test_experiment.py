@@ -25,7 +25,7 @@ def experiment(**changes: Any) -> Experiment:
     return made
 
 
-def test_an_entry_gets_these_defaults() -> None:
+def test_settings_missing_from_an_entry_get_their_defaults() -> None:
     made = experiment()
     assert made.name == "try"
     assert made.env == EnvConfig(id="CartPole-v1")
@@ -48,7 +48,7 @@ def test_an_entry_gets_these_defaults() -> None:
         ({"evaluation": {"every": 5}, "checkpoint": {"best": None}}, None),
     ],
 )
-def test_best_is_judged_by_evaluations_if_configured_and_the_resolved_spec_says_so(
+def test_the_resolved_spec_names_the_best_metric_which_is_an_evaluation_metric_if_there_are_evaluations(
     said: dict[str, Any], best: str | None
 ) -> None:
     made = experiment(**said)
@@ -60,7 +60,7 @@ def test_best_is_judged_by_evaluations_if_configured_and_the_resolved_spec_says_
     assert again.judged_by == "episode_return_mean"  # what a run was begun with stays
 
 
-def test_sections_are_typed() -> None:
+def test_sections_are_parsed_into_config_objects_with_typed_values() -> None:
     made = experiment(
         config={"lr": [[0, 1e-3], [1e5, 0]], "num_epochs": 4.0},
         checkpoint={"every": None, "best": None},
@@ -78,16 +78,16 @@ def test_sections_are_typed() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "expected"), [(3, (0, 1, 2)), (2.0, (0, 1)), ([7, 5], (7, 5)), ((4,), (4,))])
-def test_seeds_are_a_number_or_a_list(seeds: Any, expected: tuple[int, ...]) -> None:
+def test_seeds_may_be_given_as_a_number_or_a_list(seeds: Any, expected: tuple[int, ...]) -> None:
     assert experiment(seeds=seeds).seeds == expected
     assert RunSettings.parse({"stop": {"env_steps": 1}, "seeds": seeds}).seeds == expected
 
 
-def test_a_config_whose_lines_are_all_commented_out_is_the_defaults() -> None:
+def test_a_config_whose_lines_are_all_commented_out_is_the_default_config() -> None:
     assert experiment(config=None).config == PPOConfig()
 
 
-def test_trials_are_samples_times_grid_times_seeds() -> None:
+def test_the_number_of_trials_is_samples_times_grid_points_times_seeds() -> None:
     made = experiment(
         seeds=[5, 6],
         num_samples=2,
@@ -117,7 +117,7 @@ def test_trials_that_differ_only_in_seeds_and_scheduled_settings_share_an_update
     assert experiment(config=config, seeds=3).first_trial().trials_sharing_update == 6
 
 
-def test_trials_of_a_searcher_share_an_update_if_only_scheduled_settings_vary() -> None:
+def test_trials_of_a_searcher_share_an_update_if_they_vary_only_scheduled_settings() -> None:
     searcher = {"optuna": {"metric": "episode_return_mean", "mode": "max"}}
     lr = {"lr": {"loguniform": [1e-4, 1e-2]}}
     scheduled = experiment(config=lr, searcher=searcher, num_samples=5, seeds=2)
@@ -130,7 +130,7 @@ def test_a_lone_trial_is_named_after_its_seed() -> None:
     assert (trial.name, trial.experiment, trial.params) == ("000-seed=0", "try", {})
 
 
-def test_envs_and_their_arguments_can_vary() -> None:
+def test_envs_and_their_arguments_can_vary_between_trials() -> None:
     made = experiment(
         env={"id": "CartPole-v1", "kwargs": {"sutton_barto_reward": {"grid_search": [True, False]}}},
         evaluation={"every": 5},
@@ -154,13 +154,13 @@ def test_floats_drawn_for_integer_settings_become_ints() -> None:
     assert all(isinstance(size, int) and size % 32 == 0 for size in sizes)
 
 
-def test_the_same_entry_gives_the_same_trials() -> None:
+def test_equal_entries_give_the_same_trials() -> None:
     entry = {"config": {"lr": {"loguniform": [1e-5, 1e-2]}}, "num_samples": 3}
     assert experiment(**entry).trials() == experiment(**entry).trials()
     assert experiment(**entry, seeds=[1]).trials()[0].config != experiment(**entry).trials()[0].config
 
 
-def test_a_trial_survives_json() -> None:
+def test_a_trial_spec_is_unchanged_by_a_round_trip_through_json() -> None:
     made = experiment(
         config={"lr": {"loguniform": [1e-5, 1e-2]}, "model": {"hiddens": {"grid_search": [[64, 64], []]}}},
         evaluation={"env": "CartPole-v0"},
@@ -180,7 +180,7 @@ def test_an_experiment_is_unchanged_by_a_round_trip_through_its_data() -> None:
     assert back.trials() == made.trials()
 
 
-def test_expect_is_written_back_as_data_with_the_same_targets() -> None:
+def test_the_data_of_an_expect_section_has_the_parsed_targets_and_null_for_the_rest() -> None:
     expect = ExpectConfig.parse({"episode_return_mean": 450, "info/success": 0.9})
     unsaid = {
         "within_env_steps": None,
@@ -214,7 +214,7 @@ def test_rules_across_settings_are_checked_for_every_combination_of_a_sweep(word
         experiment(config=choices)
 
 
-def test_parameter_names_are_as_short_as_uniqueness_allows() -> None:
+def test_parameters_have_the_shortest_names_that_are_unique() -> None:
     locations = [("config", "x"), ("env", "kwargs", "x"), ("config", "lr", 1, 1), ("config", "y")]
     assert list(short_names(locations).values()) == ["config.x", "kwargs.x", "lr.1.1", "y"]
 
@@ -234,11 +234,11 @@ def test_parameter_names_are_as_short_as_uniqueness_allows() -> None:
         ({"a": 1, "b": [2]}, "a-1-b-2"),
     ],
 )
-def test_values_in_names_are_plain(value: Any, text: str) -> None:
+def test_values_in_trial_names_are_written_as_plain_text(value: Any, text: str) -> None:
     assert trial_name(3, 10, {"x": value}, 7) == f"003-x={text}-seed=7"
 
 
-def test_names_are_short_enough_for_any_file_system_and_sort_by_number() -> None:
+def test_trial_names_are_short_enough_for_any_file_system_and_sort_by_number() -> None:
     name = trial_name(12, 10_000, {f"parameter_{i}": i for i in range(100)}, 0)
     assert len(name) < 120
     assert name.startswith("0012-parameter_0=0-")

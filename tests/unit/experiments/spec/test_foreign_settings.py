@@ -47,7 +47,7 @@ SECTIONS = {section for config in (*CONFIGS.values(), *BESIDE) for section in be
 
 
 @pytest.mark.parametrize("foreign", settings())
-def test_every_suggested_setting_exists(foreign: str) -> None:
+def test_every_setting_suggested_for_a_foreign_one_exists(foreign: str) -> None:
     for meaning in settings()[foreign]:
         where = [section for section in SECTIONS if not meaning.needs or section.has_setting(meaning.needs)]
         assert where
@@ -62,7 +62,7 @@ def test_every_suggested_setting_exists(foreign: str) -> None:
             assert any(section.has_setting(meaning.name) for section in where)
 
 
-def test_at_least_80_foreign_settings_are_known_and_none_is_a_common_rlrun_setting() -> None:
+def test_at_least_80_foreign_settings_are_known_and_none_is_a_setting_of_every_rlrun_algorithm() -> None:
     assert len(FOREIGN_SETTINGS) >= 80
     everywhere = set.intersection(*(set(config.model_fields) for config in CONFIGS.values()))
     assert not everywhere & FOREIGN_SETTINGS
@@ -195,7 +195,7 @@ def test_the_hint_for_a_foreign_key_fits_the_algorithm(algorithm: str, key: str,
         ("a2c", "clip_range", "unknown key 'clip_range'; see `rlrun config a2c`"),
     ],
 )
-def test_a_feature_an_algorithm_lacks_is_answered_with_the_alternative_and_no_guess(
+def test_a_foreign_key_for_a_feature_an_algorithm_lacks_gets_the_alternative_and_no_guess(
     algorithm: str, key: str, said: str
 ) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
@@ -230,12 +230,14 @@ def test_the_hint_for_a_foreign_key_in_a_section_refers_to_that_section_or_the_c
         ("minibatch_siz", "did you mean 'minibatch_size'?"),
     ],
 )
-def test_the_hint_for_a_misspelled_key_is_the_closest_name_even_a_foreign_one(key: str, said: str, wording) -> None:
+def test_the_hint_for_a_misspelled_key_is_based_on_the_closest_name_even_if_that_is_foreign(
+    key: str, said: str, wording
+) -> None:
     text = f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
     assert problems(text) == wording(key, said, "spec.yaml:5:12", "try.config")
 
 
-def test_no_hint_names_a_setting_that_the_algorithm_lacks() -> None:
+def test_an_unknown_key_gets_no_hint_to_a_setting_that_the_algorithm_lacks() -> None:
     (problem,) = problems(
         "try:\n  algorithm: pg\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {buffer_size: 4}\n"
     )
@@ -277,7 +279,7 @@ def test_algorithm_names_are_case_insensitive(written: str, known: str) -> None:
         ),
     ],
 )
-def test_an_unknown_key_at_the_top_of_an_experiment_gets_a_hint_to_its_place(key: str, said: str) -> None:
+def test_an_unknown_top_level_key_of_an_experiment_gets_a_hint_about_where_it_belongs(key: str, said: str) -> None:
     problem, *_ = problems(f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  {key}: 4\n")
     assert problem == f"spec.yaml:5:3: try.{key}: {said}"
 
@@ -313,19 +315,19 @@ def test_all_mistakes_are_reported_at_once_even_if_the_algorithm_is_unknown(algo
     assert told["try.config.model.max_seq_len"] == wording("max_seq_len", "config.seq_len")
 
 
-def test_without_an_algorithm_a_misspelled_setting_gets_the_closest_name_of_any_algorithm(wording) -> None:
+def test_without_an_algorithm_the_hint_for_a_misspelled_setting_is_the_closest_of_any_algorithm(wording) -> None:
     found = problems("try:\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {kl_coef: 1}\n")
     assert found[-1] == wording("spec.yaml:4:12", "try.config.kl_coef", "kl_coeff")
 
 
-def test_settings_of_a_custom_algorithm_that_cannot_be_found_are_not_called_unknown() -> None:
+def test_if_a_custom_algorithm_cannot_be_found_its_settings_are_not_reported_as_unknown() -> None:
     (problem,) = problems(
         "try:\n  algorithm: my_lab:AWR\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {beta: 1, whatever: 2}\n"
     )
     assert problem.startswith("spec.yaml:2:14: try.algorithm: ")
 
 
-def test_foreign_settings_of_a_policy_with_an_unknown_algorithm_are_reported(wording) -> None:
+def test_foreign_settings_are_reported_for_a_policy_whose_algorithm_is_unknown(wording) -> None:
     found = problems(
         "try:\n  env: {pettingzoo: mpe2.simple_spread_v3}\n  stop: {env_steps: 9}\n"
         "  policies: {a: {algorithm: pppo, net_arch: [8], config: {learning_rate: 1, clip_param: 1, num_workers: 2}}}\n"
@@ -342,7 +344,7 @@ def test_foreign_settings_of_a_policy_with_an_unknown_algorithm_are_reported(wor
     assert told["try.policies.a.config.num_workers"].startswith("cannot be set")
 
 
-def test_a_valid_spec_does_not_load_the_table_of_foreign_settings() -> None:
+def test_parsing_a_valid_spec_does_not_load_the_table_of_foreign_settings() -> None:
     settings.cache_clear()
     table.cache_clear()
     Path("lab_fields.py").write_text("import gymnasium\n\ndef make():\n    return gymnasium.make('CartPole-v1')\n")
@@ -359,7 +361,7 @@ def told_of(text: str) -> dict[str, list[str]]:
     return told
 
 
-def test_run_is_read_as_algorithm_and_values_of_foreign_keys_are_checked_in_the_same_pass(wording) -> None:
+def test_the_key_run_is_read_as_algorithm_and_values_of_foreign_keys_are_checked_in_the_same_pass(wording) -> None:
     told = told_of(
         "cartpole-ppo:\n  env: CartPole-v1\n  seeds: 1\n  run: PPO\n  stop: {training_iteration: 9}\n"
         "  checkpoint_freq: 3\n"
@@ -387,7 +389,7 @@ def test_run_is_read_as_algorithm_and_values_of_foreign_keys_are_checked_in_the_
         ("ACKTR", ("unknown algorithm 'ACKTR': rlrun does not have it; 'a2c' and 'ppo' are the closest")),
     ],
 )
-def test_an_invalid_value_of_run_is_reported_at_run_and_not_as_a_missing_algorithm(run: str, said: str) -> None:
+def test_an_invalid_value_of_the_key_run_is_reported_there_and_not_as_a_missing_algorithm(run: str, said: str) -> None:
     told = told_of(
         f"try:\n  env: CartPole-v1\n  seeds: 1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n"
     )
@@ -406,12 +408,12 @@ def test_two_foreign_keys_for_the_same_setting_are_both_reported_and_one_is_used
     }
 
 
-def test_run_does_not_override_algorithm(wording) -> None:
+def test_the_key_run_does_not_override_the_key_algorithm(wording) -> None:
     told = told_of("try:\n  algorithm: ppo\n  env: CartPole-v1\n  run: DQN\n  stop: {env_steps: 9}\n")
     assert told == {"run": wording("run", "algorithm")}
 
 
-def test_foreign_population_checkpoint_and_evaluation_keys_get_hints_in_their_sections(wording) -> None:
+def test_foreign_keys_in_population_checkpoint_and_evaluation_sections_get_hints(wording) -> None:
     told = told_of(
         "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n  num_samples: 4\n  local_dir: x\n"
         "  scheduler:\n    pbt: {perturbation_interval: 5, hyperparam_mutations: {lr: [1], lambda: {choice: [1]}}}\n"
@@ -431,7 +433,7 @@ def test_foreign_population_checkpoint_and_evaluation_keys_get_hints_in_their_se
     }
 
 
-def test_a_search_space_where_none_is_allowed_hides_no_other_mistake(wording) -> None:
+def test_a_misplaced_search_space_does_not_hide_other_mistakes(wording) -> None:
     told = told_of(
         "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: {grid_search: [1, 2]}}\n  num_samples: 0\n"
     )
@@ -442,7 +444,7 @@ def test_a_search_space_where_none_is_allowed_hides_no_other_mistake(wording) ->
 
 
 @pytest.mark.parametrize("algorithm", ["qmix", "dreamer", "ddpg"])
-def test_foreign_names_of_widths_and_horizons_get_no_wrong_guess(algorithm: str, wording) -> None:
+def test_foreign_names_for_widths_and_horizons_get_no_misleading_suggestion(algorithm: str, wording) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{%s: 4}}\n"
     assert "mixer_hidden" not in " ".join(problems(text % "actor_hiddens"))
     (problem,) = [told for told in problems(text % "soft_horizon") if "soft_horizon" in told]

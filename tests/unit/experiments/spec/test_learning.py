@@ -57,7 +57,7 @@ def told(lines: str, tmp_path: Path, *overrides: str) -> list[str]:
     ]
 
 
-def test_each_policy_has_its_algorithm_and_the_top_level_config_controls_collection() -> None:
+def test_each_policy_has_its_own_algorithm_and_the_top_level_config_controls_collection() -> None:
     (trial,) = experiment().trials()
     assert trial.algorithm == "ppo + dqn"
     assert isinstance(trial.policies["a"].config, PPOConfig)
@@ -73,7 +73,7 @@ def test_with_one_algorithm_all_agents_of_a_world_share_one_policy() -> None:
     assert (learns.is_alone, list(learns.algorithms)) == (True, ["default"])
 
 
-def test_a_trial_of_several_policies_round_trips_without_collection_settings_in_policies() -> None:
+def test_a_trial_of_several_policies_round_trips_and_its_policies_hold_no_collection_settings() -> None:
     (trial,) = experiment(**with_settings_of("b", lr=[[0, 1e-3], ["end", 0]])).trials()
     data = json.loads(json.dumps(trial.to_data()))
     assert TrialSpec.from_data(data) == trial == pickle.loads(pickle.dumps(trial))
@@ -100,7 +100,7 @@ def test_search_spaces_in_policies_are_expanded_and_get_the_shortest_unique_name
     assert set(experiment(policies=both).param_names().values()) == {"a.config.lr", "b.config.lr"}
 
 
-def test_overrides_reach_into_policies(tmp_path: Path) -> None:
+def test_overrides_can_change_settings_of_a_policy(tmp_path: Path) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(f"{SPEC}  policies: {{a: {{algorithm: ppo}}}}\n")
     (found,) = load_experiments([path], ["policies.a.config.lr=1e-4"])
@@ -117,7 +117,7 @@ def test_a_population_refers_to_settings_of_policies_by_full_paths() -> None:
 MUTATIONS = "scheduler.pbt.mutations"
 
 
-def test_pb2_explores_and_searchers_choose_settings_of_policies() -> None:
+def test_pb2_and_searchers_can_tune_settings_of_policies() -> None:
     pb2 = {"interval_env_steps": 64, "bounds": {"policies.b.config.lr": [1e-4, 1e-3]}, "log_scale": []}
     first = experiment(scheduler={"pb2": pb2}, num_samples=2).first_trial()
     assert 1e-4 <= first.policies["b"].config.lr <= 1e-3
@@ -237,7 +237,7 @@ def test_mistakes_in_policies_are_reported_with_their_line(lines: str, messages:
     assert told(lines, tmp_path) == messages
 
 
-def test_policies_need_a_world_and_a_mapping_needs_policies(wording) -> None:
+def test_policies_are_rejected_without_a_world_and_a_mapping_without_policies(wording) -> None:
     in_env = check_learning({**ENTRY, "env": "CartPole-v1"}).mistakes
     assert [mistake.location for mistake in in_env] == [("env",)]
     assert in_env[0].message == wording()

@@ -47,7 +47,7 @@ def with_replay() -> list[str]:
 
 
 @pytest.mark.parametrize("algorithm", with_replay())
-def test_a_warning_is_given_if_a_run_stops_before_learning_starts(file: Path, algorithm: str, wording) -> None:
+def test_a_spec_whose_run_stops_before_learning_starts_gets_a_warning(file: Path, algorithm: str, wording) -> None:
     def told(*overrides: str) -> list[str]:
         lines: list[str] = []
         load_experiments([file], overrides, tell=lines.append)
@@ -96,26 +96,26 @@ def test_a_warning_is_given_if_a_scheduler_stops_trials_before_their_first_evalu
     )
 
 
-def test_a_file_holds_several_experiments(file: Path) -> None:
+def test_a_spec_file_may_hold_several_experiments(file: Path) -> None:
     loaded = load(file)
     assert list(loaded) == ["one", "two"]
     assert loaded["one"].origin == str(file)
 
 
-def test_the_file_may_be_given_as_a_string(file: Path) -> None:
+def test_the_path_of_a_spec_file_may_be_given_as_a_string(file: Path) -> None:
     assert len(load_experiments([str(file)])) == 2
 
 
-def test_an_override_without_a_name_is_for_all_experiments(file: Path) -> None:
+def test_an_override_without_an_experiment_name_applies_to_all_experiments(file: Path) -> None:
     assert [experiment.config.gamma for experiment in load(file, "config.gamma=0.9").values()] == [0.9, 0.9]
 
 
-def test_an_override_with_a_name_is_for_that_experiment(file: Path) -> None:
+def test_an_override_with_an_experiment_name_applies_only_to_that_experiment(file: Path) -> None:
     loaded = load(file, "one.config.gamma=0.9")
     assert (loaded["one"].config.gamma, loaded["two"].config.gamma) == (0.9, 0.99)
 
 
-def test_overrides_take_precedence_over_the_file_and_the_file_over_defaults(file: Path) -> None:
+def test_overrides_take_precedence_over_the_spec_file_and_the_file_over_defaults(file: Path) -> None:
     assert load(file)["two"].config.lr == 3e-4
     assert load(file)["one"].config.lr == 1e-3
     assert load(file, "config.lr=5e-3")["one"].config.lr == 5e-3
@@ -134,7 +134,7 @@ def test_an_override_changes_one_value_and_keeps_its_neighbors(file: Path) -> No
         ("seeds=2", (0, 1)),
     ],
 )
-def test_overrides_are_yaml(file: Path, override: str, expected: tuple[int, ...]) -> None:
+def test_values_of_overrides_are_parsed_as_yaml(file: Path, override: str, expected: tuple[int, ...]) -> None:
     assert load(file, override)["one"].seeds == expected
 
 
@@ -142,28 +142,28 @@ def test_an_override_can_set_a_search_space(file: Path) -> None:
     assert len(load(file, "one.config.lr={grid_search: [1e-3, 1e-4]}")["one"].trials()) == 2
 
 
-def test_an_override_can_say_null(file: Path) -> None:
+def test_an_override_can_set_a_value_to_null(file: Path) -> None:
     assert load(file, "config.max_grad_norm=null")["one"].config.max_grad_norm is None
     assert load(file, "config.max_grad_norm=")["one"].config.max_grad_norm is None
 
 
-def test_an_override_inside_an_env_given_by_name_keeps_its_id(file: Path) -> None:
+def test_an_override_inside_an_env_given_by_name_keeps_the_id_of_the_env(file: Path) -> None:
     env = load(file, "one.env.kwargs.sutton_barto_reward=true")["one"].env
     assert (env.id, env.kwargs) == ("CartPole-v1", {"sutton_barto_reward": True})
 
 
-def test_an_override_may_supply_what_the_file_lacks(file: Path) -> None:
+def test_an_override_may_supply_a_required_setting_that_the_file_lacks(file: Path) -> None:
     file.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n")
     assert load(file, "stop.env_steps=10")["one"].stop.bounds == {"env_steps": 10}
 
 
-def test_experiment_names_may_hold_dots(file: Path) -> None:
+def test_experiment_names_may_contain_dots(file: Path) -> None:
     file.write_text(TWO.replace("two:", "one.b:"))
     loaded = load(file, "one.b.config.gamma=0.5")
     assert (loaded["one"].config.gamma, loaded["one.b"].config.gamma) == (0.99, 0.5)
 
 
-def test_modules_beside_the_file_can_be_named(file: Path) -> None:
+def test_a_spec_can_name_modules_in_the_folder_of_its_file(file: Path) -> None:
     (file.parent / "lab_of_mine.py").write_text(
         textwrap.dedent("""\
             import gymnasium
@@ -193,14 +193,14 @@ def test_modules_beside_the_file_can_be_named(file: Path) -> None:
     assert type(trial).from_data(trial.to_data()) == trial
 
 
-def test_data_from_python_may_hold_tuples_and_configs(file: Path) -> None:
+def test_spec_data_from_python_may_hold_tuples_and_config_objects(file: Path) -> None:
     (given,) = [experiment for experiment in load(file).values() if experiment.name == "one"]
     entry = {"algorithm": "ppo", "env": given.env, "stop": {"env_steps": 5}, "config": {"model": {"hiddens": (8, 8)}}}
     (experiment,) = parse_experiments({"mine": entry}, ["config.gamma=0.5"])
     assert (experiment.env, experiment.config.model.hiddens, experiment.config.gamma) == (given.env, (8, 8), 0.5)
 
 
-def test_mistakes_in_data_from_python_have_paths_and_no_lines(wording) -> None:
+def test_mistakes_in_spec_data_from_python_are_reported_by_path_without_a_line(wording) -> None:
     with pytest.raises(SpecError) as caught:
         parse_experiments({"mine": {"algorithm": "ppo", "env": "CartPole-v1", "stop": {}, "config": {"lr": "fast"}}})
     assert [str(problem) for problem in caught.value.problems] == wording("mine.stop", "env_steps", "mine.config.lr")
@@ -219,7 +219,7 @@ def test_the_shipped_config_of_an_algorithm_and_env_is_found() -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "env"), [("PPO", "CartPole-v1"), ("Dqn", "CartPole-v1"), ("SAC", "Pendulum-v1")])
-def test_the_shipped_config_is_found_whatever_the_case_of_the_algorithm(algorithm: str, env: str) -> None:
+def test_the_shipped_config_is_found_whether_the_algorithm_is_in_upper_or_lower_case(algorithm: str, env: str) -> None:
     assert shipped_experiment(algorithm, env) == shipped_experiment(algorithm.lower(), env)
     assert shipped_experiment(algorithm, env).origin.endswith(".yaml")
 
@@ -233,7 +233,7 @@ def test_without_a_shipped_config_defaults_are_used_and_reported(wording) -> Non
     assert experiment.origin == wording("MountainCar-v0", "stop", "100,000")
 
 
-def test_evaluations_of_the_defaults_can_be_left_out() -> None:
+def test_evaluations_of_a_shipped_config_can_be_turned_off_by_an_override() -> None:
     assert shipped_experiment("ppo", "MountainCar-v0", ["evaluation=null"]).evaluation is None
 
 
@@ -242,7 +242,7 @@ def test_a_short_regression_spec_is_not_used_as_the_shipped_config_of_its_env(wo
     assert shipped_experiment("ppo", "rlrun.toys:NestedTuple").origin == wording()
 
 
-def test_a_wrong_algorithm_or_env_on_the_command_line_gets_the_nearest(wording) -> None:
+def test_the_error_for_an_unknown_algorithm_or_env_on_the_command_line_suggests_the_closest_name(wording) -> None:
     with wording.raised(SpecError, "pppo"):
         shipped_experiment("pppo", "CartPole-v1")
     with wording.raised(SpecError, "CartPole-v1"):
@@ -264,7 +264,7 @@ def test_loading_a_spec_imports_neither_torch_nor_ray() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[4])
 
 
-def test_a_folder_stands_for_the_yaml_files_directly_in_it_in_sorted_order(tmp_path: Path) -> None:
+def test_a_folder_stands_for_the_yaml_files_directly_inside_it_in_sorted_order(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yml", "deeper/c.yaml", "notes.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{name[0]}: {{algorithm: ppo, env: CartPole-v1, stop: {{iteration: 1}}}}\n")

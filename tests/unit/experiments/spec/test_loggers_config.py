@@ -31,7 +31,7 @@ def test_loggers_can_be_given_as_a_name_a_list_or_a_mapping(written: Any, meant:
     assert LoggersConfig.parse(found.to_data()) == meant
 
 
-def test_loggers_that_were_not_requested_are_left_out_of_the_data() -> None:
+def test_spec_data_lists_only_the_loggers_that_were_requested() -> None:
     assert LoggersConfig().to_data() == {}
     assert list(LoggersConfig.parse(["mlflow"]).to_data()) == ["mlflow"]
     assert LoggersConfig.parse(["mlflow"]).services == ("mlflow",)
@@ -59,7 +59,7 @@ def test_a_custom_logger_is_named_by_its_import_path_with_or_without_settings() 
         (3, "loggers: must be a mapping (key: value), not 3"),
     ],
 )
-def test_mistakes_in_loggers_are_explained(written: Any, message: str) -> None:
+def test_errors_for_mistakes_in_loggers_explain_what_is_wrong(written: Any, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         LoggersConfig.parse(written, path="loggers")
     assert str(caught.value) == message

@@ -22,7 +22,9 @@ ENTRY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("machine", "workers", "envs"), [(None, 1, 8), ("laptop", 0, 8), ("cluster", 16, 32)])
-def test_the_chosen_machine_sets_distribution_and_nothing_else(machine: str | None, workers: int, envs: int) -> None:
+def test_the_chosen_machine_sets_only_the_settings_of_distribution(
+    machine: str | None, workers: int, envs: int
+) -> None:
     (experiment,) = parse_experiments({"a": ENTRY}, [] if machine is None else [f"machine={machine}"])
     config = experiment.trials()[0].config
     assert (config.num_workers, config.num_envs_per_worker, config.lr) == (workers, envs, 1e-3)
@@ -53,12 +55,16 @@ def test_the_chosen_machine_sets_distribution_and_nothing_else(machine: str | No
         ),
     ],
 )
-def test_mistakes_in_machines_are_explained_with_their_path(part: dict[str, Any], said: str) -> None:
+def test_errors_for_mistakes_in_machines_give_their_path_and_explain_what_is_wrong(
+    part: dict[str, Any], said: str
+) -> None:
     with pytest.raises(SpecError, match=said):
         parse_experiments({"a": {**ENTRY, **part}})
 
 
-def test_the_command_line_selects_a_machine_and_reports_what_depends_on_it(tmp_path: Path, wording) -> None:
+def test_validate_reports_settings_that_depend_on_the_machine_chosen_on_the_command_line(
+    tmp_path: Path, wording
+) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(
         "a:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n"

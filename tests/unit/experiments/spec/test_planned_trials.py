@@ -26,19 +26,19 @@ def experiment(**changes: Any) -> Experiment:
     return made
 
 
-def test_trials_that_differ_by_their_seed_share_their_configuration() -> None:
+def test_trials_that_differ_only_in_their_seed_have_the_same_configuration_number() -> None:
     trials = experiment(seeds=2, config={"lr": {"grid_search": [1e-3, 1e-4, 1e-5]}}).trials()
     assert [trial.configuration for trial in trials] == [0, 0, 1, 1, 2, 2]
     assert [trial.population for trial in trials] == [None] * 6
 
 
-def test_trials_carry_the_restarts_and_loggers_of_their_experiment() -> None:
+def test_trials_take_max_restarts_and_loggers_from_their_experiment() -> None:
     (trial,) = experiment(failure={"max_restarts": 3}, loggers=["wandb"]).trials()
     assert trial.max_restarts == 3
     assert trial.loggers.services == ("wandb",)
 
 
-def test_each_seed_is_a_population() -> None:
+def test_each_seed_has_its_own_population() -> None:
     trials = experiment(**POPULATION, seeds=[4, 7]).trials()
     assert [trial.name for trial in trials] == [
         "000-population=4-member=0",
@@ -79,7 +79,7 @@ def test_a_members_start_depends_only_on_population_setting_and_member_number() 
     assert [trial.config.lr for trial in few] == [trial.config.lr for trial in more if trial.population == 0][:4]
 
 
-def test_mutated_settings_given_in_the_config_start_at_that_value() -> None:
+def test_mutated_settings_given_in_the_config_start_at_the_given_value() -> None:
     trials = experiment(**POPULATION, config={"lr": 1e-3}).trials()
     assert [trial.params["lr"] for trial in trials] == [trial.config.lr for trial in trials] == [1e-3] * 4
     assert experiment(**POPULATION, config={"model": {"activation": "relu"}}).trials()[3].params["activation"] == "relu"
@@ -96,7 +96,7 @@ def test_search_spaces_in_the_config_of_a_population_are_drawn_as_in_a_sweep() -
     assert list(members[0].params) == ["lr", "gamma", "activation"]
 
 
-def test_members_survive_json() -> None:
+def test_population_members_are_unchanged_by_a_round_trip_through_json() -> None:
     for trial in experiment(**POPULATION, seeds=2).trials():
         assert TrialSpec.from_data(json.loads(json.dumps(trial.to_data()))) == trial
 
@@ -123,7 +123,7 @@ def test_with_a_searcher_only_the_number_of_trials_is_known_in_advance() -> None
     assert (made.num_configurations, made.num_trials) == (20, 60)
 
 
-def test_a_suggestion_becomes_a_trial(wording) -> None:
+def test_a_suggested_configuration_becomes_a_trial_and_an_invalid_one_is_rejected(wording) -> None:
     made = experiment(**SEARCH, seeds=[5, 6])
     values = {("config", "lr"): 1e-3, ("config", "gamma"): 0.95}
     trial = made.trial(values, index=7, configuration=3, seed=6)
@@ -135,7 +135,7 @@ def test_a_suggestion_becomes_a_trial(wording) -> None:
         made.trial({**values, ("config", "gamma"): 2}, index=8, configuration=4, seed=5)
 
 
-def test_the_first_trial_is_the_first_planned_one_or_an_example_of_a_search() -> None:
+def test_the_first_trial_is_the_first_planned_one_or_for_a_search_an_example() -> None:
     swept = experiment(config={"lr": LR}, num_samples=3)
     assert swept.first_trial() == swept.trials()[0]
     population = experiment(**POPULATION)
@@ -145,14 +145,14 @@ def test_the_first_trial_is_the_first_planned_one_or_an_example_of_a_search() ->
     assert set(searched.params) == {"lr", "gamma"}
 
 
-def test_the_first_trial_of_a_search_is_valid() -> None:
+def test_the_example_trial_of_a_search_satisfies_rules_across_settings() -> None:
     config = {"minibatch_size": {"choice": [64, 1024]}, "train_batch_size": {"choice": [2048, 512]}}
     for seed in range(8):
         first = experiment(searcher="optuna", num_samples=20, config=config, seeds=[seed]).first_trial()
         assert first.params["minibatch_size"] <= first.params["train_batch_size"]
 
 
-def test_searcher_random_is_the_same_as_no_searcher() -> None:
+def test_the_searcher_random_plans_the_same_trials_as_no_searcher() -> None:
     plain = {"config": {"lr": LR}, "num_samples": 3}
     assert experiment(**plain, searcher="random").trials() == experiment(**plain).trials()
 

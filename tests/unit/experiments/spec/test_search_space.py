@@ -39,12 +39,12 @@ def test_every_kind_of_search_space_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in ("grid_search", "choice", "normal")])
-def test_draws_stay_within_the_ends(name: str) -> None:
+def test_draws_stay_within_the_bounds_of_their_search_space(name: str) -> None:
     low, high = SPACES[name][:2]
     assert all(low <= value <= high for value in draws(name))
 
 
-def test_choice_draws_every_option_unchanged() -> None:
+def test_a_choice_draws_each_of_its_options_unchanged() -> None:
     found = draws("choice")
     assert [value for value in SPACES["choice"] if value not in found] == []
     assert all(value in SPACES["choice"] for value in found)
@@ -57,7 +57,7 @@ def test_integer_spaces_draw_integers_and_randint_excludes_its_upper_bound() -> 
     assert {type(value) for name in ("randint", "qrandint", "lograndint") for value in draws(name)} == {int}
 
 
-def test_quantized_kinds_draw_clean_multiples() -> None:
+def test_quantized_spaces_draw_exact_multiples_of_their_step() -> None:
     assert set(draws("quniform")) == {0.1, 0.2, 0.3, 0.4, 0.5}
     assert all(float(value / 0.25).is_integer() for value in draws("qloguniform"))
 
@@ -69,7 +69,7 @@ def test_logarithmic_spaces_draw_uniformly_on_a_log_scale(name: str) -> None:
     assert 160 < below < 240  # 4 standard deviations around 200 of 400
 
 
-def test_normal_has_its_mean_and_deviation() -> None:
+def test_draws_from_a_normal_space_have_its_mean_and_standard_deviation() -> None:
     found = draws("normal")
     mean = sum(found) / len(found)
     assert abs(mean) < 4 * 2 / math.sqrt(len(found))
@@ -122,20 +122,20 @@ def test_mistakes_in_a_search_space_are_reported_with_their_location(
         ({"normal": [0, 1]}, [-100, 100.0], ["a", None]),
     ],
 )
-def test_a_space_knows_what_lies_within_it(space: Any, inside: list[Any], outside: list[Any]) -> None:
+def test_a_search_space_tells_which_values_lie_within_it(space: Any, inside: list[Any], outside: list[Any]) -> None:
     made = find_spaces(space)[0][()]
     assert all(made.holds(value) for value in inside)
     assert not any(made.holds(value) for value in outside)
 
 
-def test_a_value_that_a_choice_repeats_is_drawn_more_often() -> None:
+def test_a_value_listed_more_than_once_in_a_choice_is_drawn_more_often() -> None:
     spaces, mistakes = find_spaces({"choice": [1, 1, 2]})
     assert mistakes == []
     found = [draw(spaces[()], ("x",), seed=0, index=index) for index in range(400)]
     assert 229 < found.count(1) < 304  # 4 standard deviations around 267
 
 
-def test_1_and_true_are_two_points_of_a_grid() -> None:
+def test_the_values_1_and_true_are_two_different_points_of_a_grid() -> None:
     spaces, mistakes = find_spaces({"grid_search": [1, True]})
     assert mistakes == []
     (first,), (second,) = (values.values() for values in expand(spaces, num_samples=1, seed=0))
@@ -143,7 +143,7 @@ def test_1_and_true_are_two_points_of_a_grid() -> None:
     assert (first, second) == (1, True)
 
 
-def test_a_misspelled_space_is_recognized_and_other_mappings_pass(wording) -> None:
+def test_a_misspelled_search_space_is_recognized_and_ordinary_mappings_are_not_mistaken_for_one(wording) -> None:
     assert nearly_a_space({"grid_serch": [1]}, free_form=True) == wording("grid_search")
     assert nearly_a_space({"choices": [1]}, free_form=False) == wording("choice")
     assert nearly_a_space({"choices": [1]}, free_form=True) == ""

@@ -61,7 +61,7 @@ def test_a_trial_passes_its_seats_and_league_to_training() -> None:
     assert experiment(league=None).first_trial().league == LeagueSettings()
 
 
-def test_without_seats_there_is_no_league() -> None:
+def test_a_trial_without_seats_has_no_league() -> None:
     entry = {key: value for key, value in ENTRY.items() if key not in ("mapping", "seats", "league")}
     (found,) = parse_experiments({"try": entry})
     trial = found.first_trial()
@@ -83,7 +83,7 @@ def test_an_experiment_with_seats_is_the_same_after_a_round_trip_through_its_ent
     assert again.to_data() == found.to_data()
 
 
-def test_search_spaces_and_overrides_reach_seats_and_league(tmp_path: Path) -> None:
+def test_search_spaces_and_overrides_can_vary_settings_of_seats_and_league(tmp_path: Path) -> None:
     seat = {"plays_against": "main", "self_play_share": {"grid_search": [0.2, 0.4]}}
     path = tmp_path / "spec.yaml"
     path.write_text(json.dumps({"try": {**ENTRY, "seats": {"opponent": seat}}}))
@@ -180,7 +180,7 @@ def test_mistakes_in_seats_are_reported_with_their_line(lines: str, messages: li
     assert told(lines, tmp_path) == messages
 
 
-def test_agents_may_be_mapped_to_a_seat_and_a_seat_cannot_be_trained() -> None:
+def test_agents_may_be_mapped_to_a_seat_but_a_seat_cannot_be_trained() -> None:
     assert experiment(mapping={"x": "main", "o": "opponent"}).num_trials == 1
     (mistake,) = check_learning({**ENTRY, "train": ["main", "opponent"]}).mistakes
     assert mistake.location == ("train", 1)
@@ -193,7 +193,7 @@ def test_league_metrics_are_accepted_even_if_the_seats_contain_mistakes() -> Non
     assert [problem.path for problem in caught.value.problems] == ["try.seats.opponent.plays_against"]
 
 
-def test_best_is_judged_by_rating_in_a_league_and_by_unbeaten_rate_against_an_opponent() -> None:
+def test_the_best_checkpoint_has_the_highest_league_rating_or_unbeaten_rate_against_an_opponent() -> None:
     assert experiment().checkpoint.best == "league/elo_main"
     assert experiment(evaluation={}).checkpoint.best == "league/elo_main"
     evaluation = {"against": "random"}
@@ -208,5 +208,5 @@ def test_seats_and_a_league_need_several_policies() -> None:
     ]
 
 
-def test_malformed_policies_and_seats_are_judged_by_the_return() -> None:
+def test_trials_with_malformed_policies_and_seats_are_judged_by_the_return() -> None:
     assert judged_by({"train": 5, "policies": 7, "seats": 3}) == "episode_return_mean"

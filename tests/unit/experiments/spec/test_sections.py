@@ -84,14 +84,14 @@ def test_changing_the_widths_keeps_the_other_network_settings(algorithm: str, wa
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_state_dependent_noise_leaves_sac_its_width(way: Way, tmp_path: Path) -> None:
+def test_enabling_state_dependent_noise_keeps_the_network_widths_of_sac(way: Way, tmp_path: Path) -> None:
     changed = way("sac", "model", {"use_sde": True}, tmp_path)
     assert (changed.model.use_sde, changed.model.hiddens, changed.model.activation) == (True, (256, 256), "relu")
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("algorithm", ["apex", "apex_ddpg"])
-def test_another_capacity_leaves_the_replay_prioritized(algorithm: str, way: Way, tmp_path: Path) -> None:
+def test_changing_the_replay_capacity_keeps_prioritized_sampling(algorithm: str, way: Way, tmp_path: Path) -> None:
     replay = way(algorithm, "replay", {"capacity": 50_000}, tmp_path).to_data()["replay"]
     assert replay == algorithm_class(algorithm).Config().to_data()["replay"] | {"capacity": 50_000}
     assert replay["sampling"] == "prioritized"
@@ -121,7 +121,7 @@ def test_a_population_that_changes_one_setting_of_a_section_keeps_the_others() -
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())
-def test_the_printed_settings_parse_back_to_the_defaults(algorithm: str) -> None:
+def test_the_printed_default_settings_of_an_algorithm_parse_back_to_its_defaults(algorithm: str) -> None:
     config = algorithm_class(algorithm).Config
     printed = parse_value(commented_yaml(config), "printed")
     assert config.parse(printed) == config()

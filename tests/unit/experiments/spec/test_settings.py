@@ -27,6 +27,6 @@ def test_changing_a_setting_of_a_policy_also_updates_the_trials_params() -> None
     assert changed.params == {"lr": 0.5, "num_envs_per_worker": 4}
 
 
-def test_a_value_that_a_policy_does_not_take_is_refused_with_its_path(wording) -> None:
+def test_the_error_for_a_value_that_a_policy_rejects_gives_the_path_of_the_setting(wording) -> None:
     with wording.raised(SpecError, "policies.a.config.lr"):
         with_settings(FOUND.first_trial(), {LR: -1})

@@ -45,7 +45,7 @@ def problems(algorithm: str, config: str, further: str = "", overrides: tuple[st
 
 
 @pytest.mark.parametrize(("algorithm", "setting", "reason"), REFUSED)
-def test_a_setting_that_could_have_one_value_is_refused_with_the_reason(
+def test_a_setting_with_only_one_possible_value_is_rejected_with_the_reason(
     algorithm: str, setting: str, reason: str, wording
 ) -> None:
     name = setting.partition(":")[0]
@@ -124,7 +124,7 @@ NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())
-def test_settings_that_cannot_be_changed_have_a_neutral_default(algorithm: str) -> None:
+def test_common_settings_that_an_algorithm_rejects_have_a_neutral_value(algorithm: str) -> None:
     config = algorithm_class(algorithm).Config()
     for name in (set(config.refused) & set(AlgorithmConfig.model_fields)) - {"model"}:
         assert getattr(config, name) in (0, None, False) or (name, getattr(config, name)) in NOT_USED

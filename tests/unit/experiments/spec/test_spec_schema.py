@@ -205,20 +205,20 @@ def test_random_settings_that_rlrun_accepts_are_valid_under_the_schema(key: str,
     assert is_valid(**changes)
 
 
-def test_an_entry_needs_algorithm_env_and_stop() -> None:
+def test_an_entry_without_an_algorithm_env_or_stop_is_invalid_under_the_schema() -> None:
     for key in ("algorithm", "env", "stop"):
         entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1}}
         del entry[key]
         assert not validator().is_valid({"try": entry})
 
 
-def test_an_entry_that_learns_from_data_needs_no_env() -> None:
+def test_an_entry_that_learns_from_data_is_valid_without_an_env_under_the_schema() -> None:
     entry = {"algorithm": "bc", "stop": {"sgd_steps": 9}, "config": {"input": [{"path": "tank", "share": 1}]}}
     assert validator().is_valid({"try": entry})
     assert not validator().is_valid({"try": {**entry, "config": {"lr": 1e-3}}})
 
 
-def test_docstrings_are_the_documentation() -> None:
+def test_descriptions_in_the_schema_are_the_docstrings_of_the_settings() -> None:
     properties = json_schema()["$defs"]["PPOConfig"]["properties"]
     assert set(properties) == set(PPOConfig.model_fields)
     assert properties["gamma"]["description"] == PPOConfig.model_fields["gamma"].description

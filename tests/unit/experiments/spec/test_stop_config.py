@@ -9,7 +9,7 @@ from rlrun.experiments.spec.schema import json_schema
 SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5000}}
 
 
-def test_end_in_a_schedule_is_the_stop_condition_even_after_an_override() -> None:
+def test_end_in_a_schedule_is_the_step_limit_even_if_an_override_changes_it() -> None:
     data = {"a": {**SPEC, "config": {"lr": [[0, 1e-3], ["end", 0]]}}}
     assert parse_experiments(data)[0].config.lr == ((0, 1e-3), (5000, 0.0))
     (experiment,) = parse_experiments(data, ["stop.env_steps=7_000"])
@@ -35,7 +35,7 @@ def test_end_without_a_step_limit_is_reported_with_its_location(tmp_path: Path, 
     assert problem.message == wording("end", "stop.env_steps")
 
 
-def test_a_key_that_starts_with_a_dot_holds_anchors_and_is_not_an_experiment(tmp_path: Path) -> None:
+def test_a_top_level_key_that_starts_with_a_dot_may_hold_anchors_and_is_not_an_experiment(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
         ".common: &common {gamma: 0.9}\n"

@@ -34,7 +34,7 @@ def mistakes(folder: Path, *lines: str) -> list[str]:
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "distill", "pg", "appo"])
-def test_an_algorithm_that_learns_on_the_host_is_a_mistake(
+def test_for_a_tensor_env_an_algorithm_that_learns_on_the_host_is_rejected(
     tmp_path: Path, algorithm: str, wording: Callable[..., str]
 ) -> None:
     found = mistakes(tmp_path, f"algorithm: {algorithm}", f"env: {{tensors: {COUNTER!r}}}")
@@ -42,18 +42,18 @@ def test_an_algorithm_that_learns_on_the_host_is_a_mistake(
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c", "grpo", "rloo"])
-def test_algorithms_that_learn_on_the_device_are_valid(tmp_path: Path, algorithm: str) -> None:
+def test_for_a_tensor_env_algorithms_that_learn_on_the_device_are_accepted(tmp_path: Path, algorithm: str) -> None:
     assert not mistakes(tmp_path, f"algorithm: {algorithm}", f"env: {{tensors: {COUNTER!r}}}", "evaluation: {every: 1}")
 
 
-def test_an_attention_core_is_a_mistake(tmp_path: Path) -> None:
+def test_for_a_tensor_env_an_attention_core_is_rejected(tmp_path: Path) -> None:
     model = "config: {model: {core: gtrxl}, seq_len: 4}"
     (mistake,) = mistakes(tmp_path, "algorithm: ppo", f"env: {{tensors: {COUNTER!r}}}", model)
     assert mistake.startswith("spec.yaml:3:18: mine.env.tensors: ")
     assert "config.model.core: gtrxl" in mistake
 
 
-def test_evaluations_in_a_simulator_that_allows_one_instance_are_a_mistake(
+def test_evaluations_in_a_simulator_that_allows_only_one_instance_are_rejected(
     tmp_path: Path, wording: Callable[..., str]
 ) -> None:
     env = f"env: {{tensors: '{__name__}:OnlyOne'}}"

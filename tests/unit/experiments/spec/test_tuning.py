@@ -50,7 +50,7 @@ def test_a_scheduler_is_a_name_or_a_mapping_with_one_key(written: Any, meant: Sc
 
 
 @pytest.mark.parametrize("written", ["asha", "hyperband", "median", "bohb", {"pbt": PBT}, {"pb2": PB2}])
-def test_a_scheduler_survives_json_and_pickle(written: Any) -> None:
+def test_a_scheduler_is_unchanged_by_a_round_trip_through_json_or_pickle(written: Any) -> None:
     made = SchedulerConfig.parse(written)
     data = json.loads(json.dumps(made.to_data()))
     assert list(data) == [made.kind]
@@ -58,7 +58,7 @@ def test_a_scheduler_survives_json_and_pickle(written: Any) -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
-def test_the_defaults_of_schedulers() -> None:
+def test_schedulers_have_the_documented_defaults() -> None:
     judging = {"metric": "episode_return_mean", "mode": "max"}
     timed = {**judging, "time_attr": "env_steps"}
     assert AshaConfig().to_data() == {
@@ -89,7 +89,7 @@ def test_the_defaults_of_schedulers() -> None:
     }
 
 
-def test_kind_settings_and_population_tell_which_scheduler_it_is() -> None:
+def test_a_scheduler_has_the_kind_and_settings_of_its_entry_and_a_population_for_pbt_and_pb2() -> None:
     asha, pbt, pb2 = (SchedulerConfig.parse(data) for data in ("asha", {"pbt": PBT}, {"pb2": PB2}))
     assert [made.kind for made in (asha, pbt, pb2)] == ["asha", "pbt", "pb2"]
     assert (asha.settings, asha.population) == (asha.asha, None)
@@ -108,7 +108,7 @@ def test_a_population_has_a_search_space_for_each_path_it_changes() -> None:
     }
 
 
-def test_limits_follow_from_where_trials_stop() -> None:
+def test_default_limits_and_first_rungs_of_schedulers_follow_from_the_stop_condition() -> None:
     assert AshaConfig().limit(STOP) == 100_000
     assert AshaConfig().first_rung(STOP) == 6_250  # 100,000 / 4**2
     assert AshaConfig(max_t=8_000.0, reduction_factor=2.0).first_rung({}) == 2_000
@@ -119,7 +119,7 @@ def test_limits_follow_from_where_trials_stop() -> None:
     assert MedianConfig(grace_period=500.0).first_time({}) == 500
 
 
-def test_replacing_the_settings_can_switch_to_another_scheduler() -> None:
+def test_replacing_settings_of_a_scheduler_config_can_switch_to_a_different_scheduler() -> None:
     asha = SchedulerConfig.parse("asha")
     assert asha.replace() == asha
     assert asha.replace(median={}).kind == "median"
@@ -156,7 +156,7 @@ def test_random_search_has_no_settings() -> None:
         (["asha"], "must be the name of a scheduler or a mapping with one (asha, hyperband, median, bohb, pbt, pb2)"),
     ],
 )
-def test_exactly_one_scheduler_must_be_given(made: Any, message: str) -> None:
+def test_a_scheduler_section_without_exactly_one_known_scheduler_is_rejected(made: Any, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         SchedulerConfig.parse(made)
     assert message in str(caught.value)
@@ -172,7 +172,7 @@ def test_tuning_restarts_and_loggers_are_off_by_default() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "passes"), [(1, 1), (2, 2), (3, 2), (4, 3), (6, 4), (10, 7)])
-def test_two_thirds_of_the_seeds_must_pass(seeds: int, passes: int) -> None:
+def test_by_default_two_thirds_of_the_seeds_must_pass(seeds: int, passes: int) -> None:
     assert ExpectConfig.parse({"episode_return_mean": 1}).required_passes(seeds) == passes
     assert ExpectConfig.parse({"episode_return_mean": 1, "passes": 1}).required_passes(seeds) == 1
 
@@ -194,7 +194,7 @@ def of_data(folder: Path, **keys: Any) -> Experiment:
     return experiment
 
 
-def test_trials_that_learn_from_data_are_compared_by_evaluations_over_sgd_steps(tmp_path: Path) -> None:
+def test_schedulers_compare_trials_that_learn_from_data_by_their_evaluations_over_sgd_steps(tmp_path: Path) -> None:
     judged = {"evaluation": {"every": 1, "episodes": 1, "env": "CartPole-v1"}}
     scheduler = of_data(tmp_path, scheduler="asha", **judged).scheduler
     assert scheduler is not None
@@ -206,7 +206,7 @@ def test_trials_that_learn_from_data_are_compared_by_evaluations_over_sgd_steps(
 MUTATIONS = {"lr": {"loguniform": [1e-5, 1e-2]}}
 
 
-def test_generations_of_trials_that_learn_from_data_are_at_evaluations_over_sgd_steps(tmp_path: Path) -> None:
+def test_generations_of_members_that_learn_from_data_end_at_evaluations_and_are_in_sgd_steps(tmp_path: Path) -> None:
     judged = {"evaluation": {"every": 2, "episodes": 1, "env": "CartPole-v1"}}
     population = of_data(tmp_path, scheduler={"pbt": {"interval_sgd_steps": 300, "mutations": MUTATIONS}}, **judged)
     assert population.population is not None
@@ -247,7 +247,7 @@ def test_generations_of_trials_that_learn_from_data_are_at_evaluations_over_sgd_
         ),
     ],
 )
-def test_metrics_and_intervals_that_need_an_env_are_rejected_for_trials_without_one(
+def test_scheduler_metrics_and_intervals_that_need_an_env_are_rejected_for_trials_without_one(
     scheduler: Any, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SpecError, match=message):

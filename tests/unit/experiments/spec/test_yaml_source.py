@@ -57,7 +57,7 @@ def test_nan_is_parsed_as_a_number() -> None:
     assert math.isnan(parse_document("key: .nan").data["key"])
 
 
-def test_every_key_and_value_knows_its_line_and_column() -> None:
+def test_the_line_and_column_of_every_key_and_value_are_known() -> None:
     document = parse_document("one:\n  two: [10, {three: 4}]\nfive: six\n", "f.yaml")
     assert document.place(("one", "two", 1, "three")) == ("f.yaml", 2, 21)
     assert document.place(("one", "two", 1, "three"), at_key=True) == ("f.yaml", 2, 14)
@@ -72,14 +72,14 @@ def test_a_missing_key_gets_the_location_of_its_nearest_parent() -> None:
     assert document.place(("absent",)) == ("f.yaml", 1, 1)
 
 
-def test_aliases_make_copies_with_the_place_of_the_anchor() -> None:
+def test_an_alias_is_a_copy_of_its_anchor_and_has_the_location_of_the_anchor() -> None:
     document = parse_document("a: &x {b: 1}\nc: *x\n", "f.yaml")
     assert document.data == {"a": {"b": 1}, "c": {"b": 1}}
     assert document.data["a"] is not document.data["c"]
     assert document.place(("c", "b")) == ("f.yaml", 1, 11)
 
 
-def test_a_mappings_own_keys_and_earlier_merges_override_merged_keys() -> None:
+def test_in_a_mapping_its_own_keys_override_merged_ones_and_earlier_merges_override_later_ones() -> None:
     text = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, y: 2, z: 2}\nc: {x: 3, <<: [*b, {w: 4, z: 4}]}\nd: {'<<': 5}\n"
     data = parse_document(text).data
     assert data["b"] == {"x": 1, "y": 2, "z": 2}
@@ -102,7 +102,7 @@ def test_duplicate_keys_and_unknown_tags_are_collected_as_problems(wording) -> N
         ("%YAML 9.9\n---\na: 1", "f.yaml:1:1: YAML syntax: found incompatible YAML document (version 1.* is required)"),
     ],
 )
-def test_other_syntax_errors_are_one_line_with_a_position(text: str, message: str) -> None:
+def test_yaml_syntax_errors_are_reported_in_one_line_with_their_position(text: str, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         parse_document(text, "f.yaml")
     assert str(caught.value) == message
@@ -119,7 +119,7 @@ def test_other_syntax_errors_are_one_line_with_a_position(text: str, message: st
         ("{? : 1}", "f.yaml:1:3: a key is missing"),
     ],
 )
-def test_odd_values_are_problems(text: str, message: str) -> None:
+def test_unusable_keys_values_tags_and_merges_are_reported_as_problems(text: str, message: str) -> None:
     assert [str(problem) for problem in parse_document(text, "f.yaml").problems] == [message]
 
 
@@ -129,7 +129,7 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     assert read_document(file).data == {"a": 1}
 
 
-def test_a_value_alone_is_parsed_like_one_in_a_file(wording) -> None:
+def test_a_single_value_is_parsed_like_a_value_in_a_file(wording) -> None:
     assert parse_value("[1e-3, on]", "x") == [1e-3, "on"]
     assert parse_value("", "x") is None
     with wording.raised(SpecError):

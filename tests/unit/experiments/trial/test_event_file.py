@@ -28,7 +28,7 @@ def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
+def test_tensorboard_reads_the_scalars_that_were_written(tmp_path: Path) -> None:
     events = EventFile(tmp_path, first_step=0)
     events.add_scalars(0, {"a/b": 1.5, "naïve": -2.0})
     events.add_scalars(2**40, {"a/b": 1e-30})
@@ -38,7 +38,7 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
     assert found["a/b"] == [(0, 1.5), (2**40, pytest.approx(1e-30))]
 
 
-def test_every_length_of_record_has_the_right_checksum(tmp_path: Path) -> None:
+def test_records_of_any_length_have_a_valid_checksum(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
     events = EventFile(tmp_path, first_step=0)
@@ -50,7 +50,7 @@ def test_every_length_of_record_has_the_right_checksum(tmp_path: Path) -> None:
     assert [event.step for event in loaded if event.HasField("summary")] == list(range(1, 300))
 
 
-def test_a_new_file_finds_its_place_though_an_earlier_one_was_removed(tmp_path: Path) -> None:
+def test_a_new_event_file_is_numbered_after_the_latest_even_if_an_earlier_one_was_removed(tmp_path: Path) -> None:
     for step in range(2):
         EventFile(tmp_path, first_step=step).close()
     min(tmp_path.glob(FILE_PATTERN)).unlink()
@@ -61,7 +61,7 @@ def test_a_new_file_finds_its_place_though_an_earlier_one_was_removed(tmp_path: 
     assert max(tmp_path.glob(FILE_PATTERN)).name == "events.out.tfevents.0000000002.rlrun"
 
 
-def test_a_file_that_a_kill_has_torn_is_read_up_to_there(tmp_path: Path) -> None:
+def test_an_event_file_torn_by_a_kill_is_read_up_to_its_last_complete_record(tmp_path: Path) -> None:
     events = EventFile(tmp_path, first_step=0)
     events.add_scalars(1, {"x": 1.0})
     events.add_scalars(2, {"x": 2.0})
@@ -85,7 +85,7 @@ def test_after_a_resume_tensorboard_shows_repeated_steps_only_once(tmp_path: Pat
     assert scalars(tmp_path)["training/x"] == [(10, 1.0), (20, 2.0), (30, 3.0), (40, -4.0), (50, -5.0), (60, -6.0)]
 
 
-def test_rows_within_a_second_are_thinned_but_not_the_last_one_and_a_resume_repeats_none(
+def test_events_are_thinned_to_about_one_a_second_and_the_last_row_and_are_not_repeated_after_a_resume(
     tmp_path: Path,
 ) -> None:
     def write(first: int, last: int) -> None:
@@ -100,14 +100,14 @@ def test_rows_within_a_second_are_thinned_but_not_the_last_one_and_a_resume_repe
     assert [step for step, _ in scalars(tmp_path)["training/iteration"]] == [10, 50, 70, 110, 120]
 
 
-def test_only_numbers_become_scalars(tmp_path: Path) -> None:
+def test_only_numbers_become_scalars_in_tensorboard(tmp_path: Path) -> None:
     writer = ResultWriter(tmp_path)
     writer.write({"iteration": 1, "env_steps": 7, "a": None, "b": float("nan"), "c": "x", "d": True, "e/f": 3})
     writer.close()
     assert scalars(tmp_path) == {"training/iteration": [(7, 1.0)], "training/env_steps": [(7, 7.0)], "e/f": [(7, 3.0)]}
 
 
-def test_every_scalar_is_in_a_group(tmp_path: Path) -> None:
+def test_every_scalar_belongs_to_a_group_in_tensorboard(tmp_path: Path) -> None:
     writer = ResultWriter(tmp_path)
     names = ["iteration", "env_steps", "episodes", "episode_return_mean", "weights_version", "learner/loss"]
     writer.write(dict.fromkeys(names, 1))
@@ -131,7 +131,7 @@ def test_a_number_beyond_float32_is_infinite_in_tensorboard_and_exact_in_result_
     assert [found[f"info/{name}"] for name in "abc"] == [[(7, math.inf)], [(7, -math.inf)], [(7, math.inf)]]
 
 
-def test_a_setting_beyond_float64_is_a_text_in_the_hparams_tab(tmp_path: Path) -> None:
+def test_a_setting_beyond_float64_is_shown_as_text_in_the_hparams_tab(tmp_path: Path) -> None:
     (tmp_path / "000").mkdir()
     writer = ResultWriter(tmp_path / "000", {"goal": 10**400})
     writer.write({"iteration": 1, "env_steps": 1})

@@ -27,7 +27,7 @@ with TrialLoop(TrialSpec.from_data(json.loads(sys.argv[1])), Path(sys.argv[2]), 
 """
 
 
-def test_a_trial_killed_at_a_random_instant_gives_the_same_curve(
+def test_a_trial_killed_at_a_random_instant_resumes_to_the_same_curve_as_an_uninterrupted_one(
     tmp_path: Path, small_trial: Callable[..., TrialSpec], curve: Callable[[Path], list[dict[str, Any]]]
 ) -> None:
     def trial(iterations: int) -> TrialSpec:

@@ -41,7 +41,7 @@ def table(directory: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_rows_come_back_in_order(tmp_path: Path) -> None:
+def test_result_rows_are_read_back_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
     write(tmp_path, row(1), row(2))
     assert read_results(tmp_path) == [row(1), row(2)]
 
@@ -50,7 +50,7 @@ def test_a_directory_without_results_has_no_rows(tmp_path: Path) -> None:
     assert read_results(tmp_path) == []
 
 
-def test_a_number_that_is_not_finite_is_null_in_every_file(tmp_path: Path) -> None:
+def test_a_number_that_is_not_finite_is_null_in_result_json_and_empty_in_progress_csv(tmp_path: Path) -> None:
     write(tmp_path, row(1, a=float("nan"), b=float("inf"), c=float("-inf"), d=None))
     text = (tmp_path / "result.json").read_text()
     assert json.loads(text, parse_constant=pytest.fail)["a"] is None
@@ -64,11 +64,11 @@ def test_numbers_of_numpy_become_plain_numbers() -> None:
     assert [type(value) for value in plain.values()] == [int, float, bool, type(None), str]
 
 
-def test_a_whole_number_that_no_float64_holds_is_null() -> None:
+def test_a_whole_number_beyond_the_range_of_float64_is_written_as_null() -> None:
     assert json_row({"a": 10**400, "b": -(10**5000), "c": 10**300}) == {"a": None, "b": None, "c": 10**300}
 
 
-def test_each_row_is_in_the_file_before_the_writer_is_closed(tmp_path: Path) -> None:
+def test_each_row_can_be_read_from_both_files_as_soon_as_it_is_written(tmp_path: Path) -> None:
     writer = ResultWriter(tmp_path)
     for iteration in (1, 2):
         writer.write(row(iteration))
@@ -113,19 +113,21 @@ def fast(iteration: int, **more: Any) -> dict[str, Any]:
     return row(iteration, time_total_s=iteration / 4, **more)
 
 
-def test_rows_faster_than_one_a_second_are_all_in_result_json_and_thinned_in_progress_csv(tmp_path: Path) -> None:
+def test_rows_written_more_than_once_a_second_are_kept_in_result_json_and_thinned_in_progress_csv(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, *map(fast, range(1, 11)))
     assert [each["iteration"] for each in read_results(tmp_path)] == list(range(1, 11))
     assert [each["iteration"] for each in table(tmp_path)] == ["1", "5", "9", "10"]  # the last one is included
 
 
-def test_a_fast_row_with_another_metric_is_in_progress_csv_too(tmp_path: Path) -> None:
+def test_a_row_with_a_new_metric_is_not_thinned_out_of_progress_csv(tmp_path: Path) -> None:
     evaluated = fast(3, **{"evaluation/episode_return_mean": 7.0})
     write(tmp_path, fast(1), fast(2), evaluated, fast(4))
     assert [each["iteration"] for each in table(tmp_path)] == ["1", "3", "4"]
 
 
-def test_a_resumed_trial_repeats_no_row_in_a_thinned_progress_csv(tmp_path: Path) -> None:
+def test_resuming_a_trial_repeats_no_row_in_a_thinned_progress_csv(tmp_path: Path) -> None:
     write(tmp_path, *map(fast, range(1, 8)))
     truncate_results(tmp_path, after_iteration=6)
     write(tmp_path, *map(fast, range(7, 12)))
@@ -162,7 +164,7 @@ def test_the_last_row_is_in_progress_csv_once_the_results_are_complete(tmp_path:
     assert [each["iteration"] for each in table(tmp_path)] == ["1", "3"]
 
 
-def test_truncating_cuts_both_files_after_an_iteration(tmp_path: Path) -> None:
+def test_truncating_cuts_result_json_and_progress_csv_after_the_given_iteration(tmp_path: Path) -> None:
     write(tmp_path, *map(row, range(1, 6)))
     with (tmp_path / "result.json").open("ab") as file:
         file.write(b'{"iteration": 6, "env')
@@ -186,7 +188,7 @@ def test_truncating_a_trial_without_results_makes_no_files(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_truncating_restores_the_last_row_lost_in_a_power_cut(tmp_path: Path) -> None:
+def test_truncating_restores_a_last_row_that_was_lost_in_a_power_cut(tmp_path: Path) -> None:
     write(tmp_path, row(1))
     truncate_results(tmp_path, after_iteration=2, known={2: row(2)})
     assert read_results(tmp_path) == [row(1), row(2)]
@@ -247,7 +249,7 @@ def test_an_absurdly_large_iteration_in_trial_json_is_reported_quickly(tmp_path:
     assert check_results(tmp_path, 10**15).damage == wording(tmp_path / "result.json", 10**15)
 
 
-def test_rows_written_twice_are_kept_once(tmp_path: Path) -> None:
+def test_of_two_rows_for_the_same_iteration_only_the_later_one_is_kept(tmp_path: Path) -> None:
     write(tmp_path, row(1), row(2, x=1), row(2, x=2))
     truncate_results(tmp_path, after_iteration=2)
     assert read_results(tmp_path) == [row(1), row(2, x=2)]
@@ -265,7 +267,7 @@ def test_rows_written_twice_are_kept_once(tmp_path: Path) -> None:
         ("learner/policy_loss", False),
     ],
 )
-def test_timing_is_known_by_its_name(name: str, timing: bool) -> None:
+def test_metrics_of_timing_are_recognized_by_their_names(name: str, timing: bool) -> None:
     assert is_timing(name) is timing
 
 
@@ -286,7 +288,7 @@ writer.close()
 """
 
 
-def test_a_full_disk_is_explained_and_the_rows_before_it_stay(tmp_path: Path, wording) -> None:
+def test_a_full_disk_is_explained_and_the_rows_written_before_are_kept(tmp_path: Path, wording) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", FILL_THE_DISK, str(tmp_path)], capture_output=True, text=True, check=True
     )
@@ -297,7 +299,7 @@ def test_a_full_disk_is_explained_and_the_rows_before_it_stay(tmp_path: Path, wo
     assert resource.getrlimit(resource.RLIMIT_FSIZE) != (1000, 1000)
 
 
-def test_writing_rows_imports_nothing_large(tmp_path: Path) -> None:
+def test_writing_rows_imports_no_large_package(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
@@ -313,7 +315,7 @@ print(sorted({"torch", "ray", "tensorboard", "google.protobuf", "pandas"} & set(
 
 
 @pytest.mark.parametrize("length", [1, 10, TAIL_BYTES - 60, TAIL_BYTES, 3 * TAIL_BYTES])
-def test_the_last_row_is_found_from_the_end_of_the_file(tmp_path: Path, length: int) -> None:
+def test_the_last_row_is_found_whatever_its_length(tmp_path: Path, length: int) -> None:
     assert read_last_row(tmp_path) is None
     for number in (1, 2, 3):
         write(tmp_path, row(number, text="x" * length))
@@ -321,7 +323,7 @@ def test_the_last_row_is_found_from_the_end_of_the_file(tmp_path: Path, length: 
 
 
 @pytest.mark.parametrize("tail", [b'{"iteration": 3', b"\0" * 100, b"\0" * 9000 + b"\n", b"[1]\n", b"\n\n", b"x"])
-def test_a_torn_end_is_passed_over_on_the_way_to_the_last_row(tmp_path: Path, tail: bytes) -> None:
+def test_a_torn_line_after_the_last_row_is_ignored_when_the_last_row_is_read(tmp_path: Path, tail: bytes) -> None:
     write(tmp_path, row(1), row(2))
     with (tmp_path / "result.json").open("ab") as file:
         file.write(tail)
@@ -329,7 +331,7 @@ def test_a_torn_end_is_passed_over_on_the_way_to_the_last_row(tmp_path: Path, ta
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"{", b"nothing\n" * 3, b'{"iteration": 1}'])
-def test_a_file_without_a_whole_row_has_no_last_one(tmp_path: Path, content: bytes) -> None:
+def test_a_results_file_without_a_complete_row_has_no_last_row(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "result.json").write_bytes(content)
     assert read_last_row(tmp_path) is None
 
@@ -354,7 +356,7 @@ def test_duplicate_and_out_of_order_rows_are_reported(tmp_path: Path, wording) -
     assert list(found.rows) == [row(1), row(2), row(3)]
 
 
-def test_a_writer_keeps_the_digest_of_all_rows_in_the_file(tmp_path: Path) -> None:
+def test_a_writer_keeps_the_digest_of_all_rows_even_those_of_earlier_writers(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     for numbers in ((1, 2), (3,)):
         writer = ResultWriter(tmp_path)
@@ -371,14 +373,14 @@ def test_a_results_file_with_nothing_to_cut_is_not_rewritten(tmp_path: Path) -> 
     assert (tmp_path / "result.json").stat().st_ino == before
 
 
-def test_only_the_requested_metrics_of_rows_are_kept(tmp_path: Path) -> None:
+def test_reading_rows_keeps_only_the_requested_metrics(tmp_path: Path) -> None:
     write(tmp_path, row(1, x=1.0, y=2.0), row(2, x=3.0))
     found = check_results(tmp_path, 3, metrics=("x",), known={3: row(3, x=5.0, y=6.0)})
     assert list(found.rows) == [{"iteration": 1, "x": 1.0}, {"iteration": 2, "x": 3.0}, {"iteration": 3, "x": 5.0}]
     assert "y" in found.names
 
 
-def test_a_file_without_line_breaks_holds_no_rows_however_long_it_is(
+def test_a_results_file_without_line_breaks_holds_no_rows_however_long_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "LONGEST_ROW_BYTES", 10_000)

@@ -15,7 +15,7 @@ from rlrun.experiments.trial.resumption import Resumption
         ({"env_slots_restarted": 2}, "2 of the envs could not be restored and had to start a new episode"),
     ],
 )
-def test_a_resume_that_is_not_exact_names_the_reason(what: dict[str, int], reason: str, wording) -> None:
+def test_the_message_about_an_inexact_resume_gives_the_reason(what: dict[str, int], reason: str, wording) -> None:
     resumption = Resumption(Path("c"), 3, **what)  # type: ignore[arg-type]
     assert not resumption.is_exact
     assert resumption.message == wording(reason)

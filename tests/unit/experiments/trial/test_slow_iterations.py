@@ -29,7 +29,9 @@ class Waiting(gymnasium.Env):
 """
 
 
-def test_an_iteration_that_takes_long_reports_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_iteration_that_takes_a_long_time_reports_its_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "waiting.py").write_text(WAITING_ENV)
     config = {"num_envs_per_worker": 1, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1}
@@ -62,7 +64,7 @@ def write(run: Path, trial: str, text: str) -> None:
     (run / trial / PROGRESS_FILE).write_text(text)
 
 
-def test_a_message_of_another_process_is_read_once(tmp_path: Path) -> None:
+def test_a_progress_message_from_another_process_is_read_once(tmp_path: Path) -> None:
     messages = ProgressMessages(tmp_path, every_s=0)
     assert messages.new(["000", "001"]) == {}
     write(tmp_path, "001", "")  # still being written
@@ -75,7 +77,7 @@ def test_a_message_of_another_process_is_read_once(tmp_path: Path) -> None:
     assert messages.new(["000", "001"]) == {"001": "iteration 2: 80 env steps"}
 
 
-def test_a_message_that_is_older_than_a_result_is_not_shown_after_it(tmp_path: Path) -> None:
+def test_a_progress_message_older_than_the_latest_result_is_not_shown(tmp_path: Path) -> None:
     messages = ProgressMessages(tmp_path, every_s=0)
     write(tmp_path, "000", "iteration 2: 40 env steps")
     messages.forget("000")  # as when a result of iteration 2 has arrived
@@ -84,14 +86,14 @@ def test_a_message_that_is_older_than_a_result_is_not_shown_after_it(tmp_path: P
     assert messages.new(["000"]) == {"000": newer}
 
 
-def test_a_progress_message_of_an_earlier_process_is_not_shown(tmp_path: Path) -> None:
+def test_a_progress_message_left_by_an_earlier_process_is_not_shown(tmp_path: Path) -> None:
     write(tmp_path, "000", "iteration 2: 40 env steps")
     messages = ProgressMessages(tmp_path, every_s=0)
     messages.forget("000")
     assert messages.new(["000"]) == {}
 
 
-def test_many_slow_trials_report_one_at_a_time(tmp_path: Path) -> None:
+def test_only_one_of_several_slow_trials_reports_its_progress_at_a_time(tmp_path: Path) -> None:
     messages = ProgressMessages(tmp_path, every_s=1000)
     for trial in ("000", "001"):
         write(tmp_path, trial, "iteration 2: 40 env steps")

@@ -51,7 +51,7 @@ def test_a_plateau_is_reached_after_patience_values_without_improvement(
     assert stops_after(Plateau(trial), RETURN, values) == after
 
 
-def test_a_plateau_of_a_loss_expects_it_to_fall_and_ignores_values_that_are_not_finite(
+def test_a_plateau_criterion_on_a_loss_expects_it_to_fall_and_ignores_values_that_are_not_finite(
     small_trial: MakeTrial, wording
 ) -> None:
     falling = [math.nan, 5.0, 4.0, 3.0, math.inf, 2.0, 2.0, 2.5, 1.0]
@@ -78,7 +78,7 @@ def test_metrics_declare_lower_is_better_for_errors_and_higher_is_better_for_ret
     assert {modes[name] for name in ("learner/entropy", "learner/q_mean", "time_total_s", "info/<name>")} == {None}
 
 
-def test_patience_counts_evaluations_where_there_are_any(small_trial: MakeTrial, wording) -> None:
+def test_patience_counts_evaluations_if_the_trial_has_any(small_trial: MakeTrial, wording) -> None:
     stop = {"plateau": {"metric": RETURN, "patience": 2}}
     plateau = Plateau(small_trial(stop=stop, evaluation={"every": 2, "episodes": 1}))
     assert stops_after(plateau, RETURN, [5.0] * 9, **{SCORE: None}) is None
@@ -86,7 +86,7 @@ def test_patience_counts_evaluations_where_there_are_any(small_trial: MakeTrial,
     assert plateau.reason == wording("episode_return_mean")
 
 
-def test_a_trial_without_a_plateau_criterion_does_not_stop_at_one(small_trial: MakeTrial) -> None:
+def test_a_trial_without_a_plateau_criterion_does_not_stop_at_a_plateau(small_trial: MakeTrial) -> None:
     assert stops_after(Plateau(small_trial()), RETURN, [0.0] * 100) is None
 
 
@@ -119,7 +119,7 @@ def test_a_resumed_trial_stops_at_the_same_plateau_as_an_uninterrupted_one(
 ENTRY = {"algorithm": "ppo", "env": "CartPole-v1"}
 
 
-def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
+def test_a_plateau_criterion_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
     stop = {"env_steps": 1000.0, "plateau": {"metric": RETURN, "mode": None, "patience": 4, "min_delta": 0.0}}
     (experiment,) = parse_experiments({"a": {**ENTRY, "stop": stop, "seeds": 2}})
     assert experiment.to_data()["stop"] == stop
@@ -145,7 +145,7 @@ def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
         ({"plateau": None}, "stop: needs at least one metric"),
     ],
 )
-def test_a_wrong_plateau_is_explained(stop: dict[str, Any], said: str) -> None:
+def test_the_error_for_an_invalid_plateau_criterion_explains_what_is_wrong(stop: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         parse_experiments({"a": {**ENTRY, "stop": stop}})
 

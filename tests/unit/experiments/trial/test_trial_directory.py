@@ -44,7 +44,7 @@ def test_a_written_record_is_read_back_unchanged(tmp_path: Path) -> None:
     assert [path.name for path in directory.path.iterdir()] == ["trial.json"]
 
 
-def test_a_record_of_a_newer_version_can_still_be_read(tmp_path: Path) -> None:
+def test_a_trial_record_written_by_a_newer_version_can_be_read(tmp_path: Path) -> None:
     directory = TrialDirectory(tmp_path)
     directory.write_record(RECORD)
     data = json.loads((tmp_path / "trial.json").read_text())
@@ -76,7 +76,7 @@ def test_the_error_for_a_missing_or_invalid_spec_names_spec_yaml(tmp_path: Path,
             directory.read_spec()
 
 
-def test_an_error_text_of_any_characters_can_be_written_and_removed(tmp_path: Path) -> None:
+def test_an_error_text_with_any_characters_can_be_written_and_removed(tmp_path: Path) -> None:
     directory = TrialDirectory(tmp_path)
     directory.write_error("Traceback…\ud800")
     assert (tmp_path / "error.txt").read_text() == "Traceback…?"
@@ -85,7 +85,7 @@ def test_an_error_text_of_any_characters_can_be_written_and_removed(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trial_that_another_process_runs_cannot_be_claimed(tmp_path: Path, wording) -> None:
+def test_a_trial_that_is_run_by_another_process_cannot_be_claimed(tmp_path: Path, wording) -> None:
     directory = TrialDirectory(tmp_path)
     process = holder(tmp_path)
     directory.write_record(replace(RECORD, pid=process.pid))
@@ -95,7 +95,7 @@ def test_a_trial_that_another_process_runs_cannot_be_claimed(tmp_path: Path, wor
     process.communicate("")
 
 
-def test_a_kill_ends_the_claim(tmp_path: Path) -> None:
+def test_a_killed_process_no_longer_claims_its_trial(tmp_path: Path) -> None:
     directory = TrialDirectory(tmp_path)
     process = holder(tmp_path)
     process.kill()
@@ -126,7 +126,7 @@ def test_the_next_claim_removes_partial_files_left_by_a_kill(tmp_path: Path, wor
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "checkpoints", "trial.json"]
 
 
-def test_a_claim_waits_until_the_previous_process_releases_the_trial(tmp_path: Path) -> None:
+def test_claiming_a_trial_waits_until_the_previous_process_releases_it(tmp_path: Path) -> None:
     directory = TrialDirectory(tmp_path)
     process = holder(tmp_path)
     assert process.stdin is not None

@@ -58,11 +58,11 @@ def test_wins_draws_and_losses_are_reported_per_side_and_overall() -> None:
     assert found["evaluation/against/loss_rate"] == pytest.approx(sum(halves) / 2)
 
 
-def test_an_iteration_without_an_evaluation_has_the_same_names_and_no_values() -> None:
+def test_in_an_iteration_without_an_evaluation_all_evaluation_metrics_are_null() -> None:
     assert results(ALONE, is_last=False) == dict.fromkeys(NAMES)
 
 
-def test_no_values_are_reported_for_a_side_that_no_policy_learns() -> None:
+def test_no_values_are_reported_for_a_side_that_no_learning_policy_plays() -> None:
     found = results(ONE_SIDE, is_last=True)
     told = {name for name, value in found.items() if value is not None}
     assert told == {name for name in NAMES if "/first/" not in name}
@@ -77,7 +77,7 @@ class AlwaysSucceeds(CartPole):
         return *step, {"is_success": step[2]}
 
 
-def test_a_success_rate_of_evaluations_can_be_used_under_stop_best_and_expect(tmp_path: Path) -> None:
+def test_the_success_rate_in_evaluations_can_be_used_under_stop_best_and_expect(tmp_path: Path) -> None:
     rate = "evaluation/info/is_success"
     entry = {
         "env": f"{__name__}:AlwaysSucceeds",
@@ -117,12 +117,12 @@ def test_metrics_of_games_against_an_opponent_can_be_used_under_stop_best_and_ex
         ),
     ],
 )
-def test_an_impossible_opponent_is_reported_with_its_location(changed: dict[str, Any], told: str) -> None:
+def test_an_invalid_evaluation_opponent_is_reported_with_its_location(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         parse_experiments({"try": {**ALONE, **changed}})
 
 
-def test_a_custom_opponent_of_evaluations_is_listed_as_code_that_needs_permission(wording) -> None:
+def test_a_custom_opponent_in_evaluations_is_listed_as_code_that_needs_permission(wording) -> None:
     (experiment,) = parse_experiments({"try": ALONE})
     data = experiment.first_trial().to_data()
     assert not [demand for demand in spec_risks(data) if "against" in demand]  # the opponent ships with rlrun
@@ -131,7 +131,7 @@ def test_a_custom_opponent_of_evaluations_is_listed_as_code_that_needs_permissio
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe_ppo", "tic_tac_toe_league_ppo"])
-def test_tic_tac_toes_specs_expect_wins_and_hardly_a_loss_as_x(name: str) -> None:
+def test_specs_of_tic_tac_toe_expect_85_percent_wins_and_at_most_5_percent_losses_as_x(name: str) -> None:
     (experiment,) = load_experiments([Path("configs/worlds") / f"{name}.yaml"])
     assert experiment.expect is not None
     least = {"evaluation/against/first/win_rate": 0.85, "evaluation/against/first/unbeaten_rate": 0.95}
@@ -148,7 +148,7 @@ ICE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("is_last", [True, False])
-def test_gaps_to_exact_values_are_reported_if_requested(is_last: bool) -> None:
+def test_gaps_to_the_exact_values_of_an_env_are_reported_if_requested(is_last: bool) -> None:
     (experiment,) = parse_experiments({"try": ICE})
     trial = experiment.first_trial()
     with training_of(trial) as training:

@@ -132,7 +132,9 @@ def test_a_hook_that_only_measures_leaves_the_run_bit_identical(
     assert measured[2]["hooks/seen/checkpoint"] == 1  # the checkpoint of iteration 2 counts in the next result
 
 
-def test_a_resumed_trial_continues_its_hooks_exactly(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+def test_a_resumed_trial_continues_exactly_with_the_saved_state_of_its_hooks(
+    tmp_path: Path, small_trial: MakeTrial, curve: Curve
+) -> None:
     trial = small_trial(stop={"iteration": 6}, hooks=MEASURES, evaluation={"every": 2, "episodes": 1})
     with TrialLoop(trial, tmp_path / "whole") as loop:
         run(loop)
@@ -157,7 +159,9 @@ def test_a_trial_rebuilt_for_an_exploit_keeps_the_state_of_its_hooks(tmp_path: P
 
 
 @pytest.mark.parametrize("when", [{"episode": 5}, {"result": 2}])
-def test_a_hook_stops_a_trial_with_its_reason(tmp_path: Path, small_trial: MakeTrial, when: dict[str, int]) -> None:
+def test_a_hook_can_stop_a_trial_and_give_the_reason(
+    tmp_path: Path, small_trial: MakeTrial, when: dict[str, int]
+) -> None:
     trial = small_trial(hooks=({f"{__name__}:Tires": when},))
     with TrialLoop(trial, tmp_path / "t") as loop:
         run(loop)
@@ -190,7 +194,7 @@ class Fails(Hook):
         ({"answer": [1]}, r"must return a dict of metrics, a Stop or None, not \[1\]"),
     ],
 )
-def test_an_error_of_a_hook_names_hook_event_env_and_step(
+def test_the_message_for_an_error_in_a_hook_names_the_hook_event_env_and_step(
     tmp_path: Path, small_trial: MakeTrial, settings: dict[str, Any], said: str
 ) -> None:
     path = f"{__name__}:Fails"
@@ -201,7 +205,7 @@ def test_an_error_of_a_hook_names_hook_event_env_and_step(
         loop.step()
 
 
-def test_numbers_that_no_hook_declares_are_logged_with_one_warning(
+def test_numbers_that_a_hook_does_not_declare_are_logged_with_a_single_warning(
     tmp_path: Path, small_trial: MakeTrial, wording
 ) -> None:
     hooks = ({f"{__name__}:Fails": {"answer": {"angle": 1, "angel": 2, "angels": 3}}},)
@@ -277,7 +281,9 @@ class Idle(Hook):
         ),
     ],
 )
-def test_a_wrong_hook_or_operator_of_a_spec_is_explained(part: dict[str, Any], said: str) -> None:
+def test_the_error_for_an_invalid_hook_or_operator_in_a_spec_explains_what_is_wrong(
+    part: dict[str, Any], said: str
+) -> None:
     with pytest.raises(SpecError, match=said):
         parse_experiments({"a": {**ENTRY, **part}})
 

@@ -49,7 +49,7 @@ def test_the_record_has_the_counters_of_the_newest_row_and_the_best_of_all_rows(
     assert record.results_bytes == (journal.files.path / "result.json").stat().st_size
 
 
-def test_the_owner_is_confirmed_before_each_row_and_before_a_checkpoint_gets_its_name(
+def test_ownership_is_confirmed_before_each_row_and_before_a_checkpoint_gets_its_final_name(
     tmp_path: Path, small_trial: Callable[..., TrialSpec]
 ) -> None:
     trial, files = small_trial(), TrialDirectory(tmp_path)
@@ -69,7 +69,7 @@ def test_the_owner_is_confirmed_before_each_row_and_before_a_checkpoint_gets_its
     assert seen == [(0, 0), (1, 0), (1, 1), (2, 1)]
 
 
-def test_a_note_is_announced_and_recorded_once_and_a_remark_is_only_recorded(
+def test_a_note_is_announced_and_recorded_once_and_a_silent_message_is_only_recorded(
     journal: TrialJournal, announced: list[str]
 ) -> None:
     journal.note("a slow disk")
@@ -82,7 +82,7 @@ def test_a_note_is_announced_and_recorded_once_and_a_remark_is_only_recorded(
     ("error", "status"),
     [(ValueError("no such column"), "ERROR"), (DiskFull("no space"), "INTERRUPTED")],
 )
-def test_a_failure_is_recorded_with_its_traceback_and_only_a_full_disk_can_be_resumed(
+def test_a_failure_is_recorded_with_its_traceback_and_can_be_resumed_only_if_a_disk_was_full(
     journal: TrialJournal, error: Exception, status: str, wording
 ) -> None:
     journal.write_failure(error, shown=RuntimeError("line 3: no such column"))

@@ -47,7 +47,7 @@ class Notebook(TrialLogger):
         self.told.append(what)
 
 
-def test_a_logger_hears_the_start_each_result_and_the_end_in_order(
+def test_a_logger_receives_the_start_each_result_and_the_end_in_order(
     small_trial: Callable[..., TrialSpec], tmp_path: Path
 ) -> None:
     notebook = Notebook()
@@ -146,7 +146,7 @@ def test_each_service_that_a_spec_can_name_has_a_logger() -> None:
     assert [type(make()).__name__ for make in loggers_of(config).values()] == ["WandbLogger", "MlflowLogger"]
 
 
-def test_a_custom_logger_is_made_from_its_settings_and_keeps_its_id(
+def test_a_custom_logger_is_made_from_its_settings_and_keeps_its_id_after_a_resume(
     small_trial: Callable[..., TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))

@@ -61,7 +61,7 @@ def test_messages_shown_to_the_user_are_stored_in_the_record(
     assert told == [note] == ["a slow disk"]
 
 
-def test_the_user_is_told_if_a_custom_loss_cannot_run_in_kernels(
+def test_the_user_is_told_that_a_custom_loss_cannot_run_in_kernels(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -91,7 +91,9 @@ def test_a_warning_is_given_if_no_episode_has_ended_by_half_of_the_run(
     assert record(tmp_path / "t").notes == told
 
 
-def test_a_trial_runs_to_its_stop_and_leaves_its_files(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
+def test_a_trial_runs_until_its_stop_condition_and_writes_its_record_and_results(
+    tmp_path: Path, small_trial: MakeTrial, wording
+) -> None:
     trial = small_trial(stop={"env_steps": 300})
     with TrialLoop(trial, tmp_path / "t") as loop:
         assert record(tmp_path / "t").status == "RUNNING"
@@ -117,7 +119,7 @@ def test_a_trial_runs_to_its_stop_and_leaves_its_files(tmp_path: Path, small_tri
     ]
 
 
-def test_the_record_describes_the_network_from_the_start(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
+def test_the_trial_record_describes_the_network_from_the_start(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
     with TrialLoop(small_trial(config={"model": {}, "normalize_observations": True}), tmp_path):
         assert record(tmp_path).network == wording("shared_value", "64")
 
@@ -129,7 +131,7 @@ def test_stepping_a_finished_trial_raises_an_error(tmp_path: Path, small_trial: 
             loop.step()
 
 
-def test_checkpoints_are_written_every_so_often_and_at_the_end(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_checkpoints_are_written_at_intervals_and_at_the_end_of_a_trial(tmp_path: Path, small_trial: MakeTrial) -> None:
     with TrialLoop(small_trial(stop={"iteration": 5}), tmp_path) as loop:
         run(loop)
     content = read_checkpoint(tmp_path / "checkpoints" / "iteration_000005")
@@ -138,7 +140,7 @@ def test_checkpoints_are_written_every_so_often_and_at_the_end(tmp_path: Path, s
     assert TrialSpec.from_data(content.spec) == loop.trial.replace(update_executor="eager")
 
 
-def test_without_at_end_and_every_no_checkpoint_is_written(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_no_checkpoint_is_written_if_every_is_null_and_at_end_is_false(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(stop={"iteration": 3}, checkpoint={"every": None, "at_end": False})
     with TrialLoop(trial, tmp_path) as loop:
         run(loop)
@@ -280,7 +282,7 @@ def test_resuming_a_finished_trial_does_nothing_unless_its_stop_condition_was_ra
     assert len(read_results(tmp_path)) == 3
 
 
-def test_a_trial_with_checkpoints_is_not_begun_again_by_accident(
+def test_a_trial_that_has_checkpoints_is_not_started_anew_without_resume(
     tmp_path: Path, small_trial: MakeTrial, wording
 ) -> None:
     with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path) as loop:
@@ -316,7 +318,9 @@ def test_a_trial_can_start_from_weights_of_another_run_with_counters_at_zero(
         assert loop.step()["iteration"] == 1
 
 
-def test_evaluations_are_reported_when_they_are_due_and_null_otherwise(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_evaluation_metrics_are_reported_when_an_evaluation_is_due_and_are_null_otherwise(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     trial = small_trial(stop={"iteration": 4}, evaluation={"every": 2, "episodes": 3}, checkpoint={"every": None})
     with TrialLoop(trial, tmp_path) as loop:
         run(loop)
@@ -338,7 +342,7 @@ def test_a_trial_ends_with_an_evaluation_of_its_final_policy(tmp_path: Path, sma
     assert None not in means[1:]
 
 
-def test_evaluations_do_not_change_the_training(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+def test_evaluations_do_not_affect_training(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
     for name, evaluation in (("with", {"every": 1, "episodes": 2}), ("without", None)):
         with TrialLoop(small_trial(stop={"iteration": 4}, evaluation=evaluation), tmp_path / name) as loop:
             run(loop)
@@ -346,7 +350,9 @@ def test_evaluations_do_not_change_the_training(tmp_path: Path, small_trial: Mak
     assert rows == curve(tmp_path / "without")
 
 
-def test_the_best_evaluation_is_saved_when_it_happens(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_checkpoint_is_saved_at_once_when_an_evaluation_is_the_best_so_far(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     metric = "evaluation/episode_return_mean"
     trial = small_trial(
         stop={"iteration": 8},
@@ -372,7 +378,7 @@ def test_an_evaluation_metric_can_stop_a_trial(tmp_path: Path, small_trial: Make
 
 
 @pytest.mark.parametrize("settings", [{"lr": 0.01}, {"lr": 0.01, "num_epochs": 3}, {"train_batch_size": 96}])
-def test_a_member_continues_from_another_and_a_kill_right_after_that_changes_nothing(
+def test_a_member_continues_from_a_donor_checkpoint_and_a_kill_right_afterwards_changes_nothing(
     tmp_path: Path, small_trial: MakeTrial, curve: Curve, settings: dict[str, Any]
 ) -> None:
     trial = small_trial(seed=2, stop={"iteration": 6})
@@ -422,7 +428,7 @@ def test_settings_changed_in_place_have_the_same_effect_as_in_a_rebuilt_algorith
     assert curve(tmp_path / "in place") == curve(tmp_path / "anew")
 
 
-def test_an_exploit_is_carried_out_once(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_an_exploit_that_is_applied_again_has_no_effect(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(stop={"iteration": 9})
     with TrialLoop(trial, tmp_path / "t") as loop:
         run(loop, until=2)
@@ -434,7 +440,9 @@ def test_an_exploit_is_carried_out_once(tmp_path: Path, small_trial: MakeTrial) 
         assert (loop.generation, loop.training.running.workers.counts.env_steps) == (1, steps)
 
 
-def test_a_scheduler_can_end_a_trial_early(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_trial_ended_early_by_a_scheduler_saves_a_checkpoint_and_records_the_reason(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     with TrialLoop(small_trial(), tmp_path) as loop:
         run(loop, until=3)
         loop.finish("stopped by the scheduler")
@@ -442,7 +450,7 @@ def test_a_scheduler_can_end_a_trial_early(tmp_path: Path, small_trial: MakeTria
     assert names(tmp_path)[-1] == "iteration_000003"
 
 
-def test_ctrl_c_between_iterations_saves_there(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_ctrl_c_between_iterations_saves_a_checkpoint_of_the_last_one(tmp_path: Path, small_trial: MakeTrial) -> None:
     with TrialLoop(small_trial(), tmp_path) as loop:
         run(loop, until=3)
         assert loop.interrupt() == tmp_path / "checkpoints" / "iteration_000003"
@@ -451,7 +459,9 @@ def test_ctrl_c_between_iterations_saves_there(tmp_path: Path, small_trial: Make
 
 
 @pytest.mark.usefixtures("users_file")
-def test_ctrl_c_in_an_iteration_abandons_it(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+def test_ctrl_c_during_an_iteration_abandons_it_and_the_trial_resumes_from_its_last_checkpoint(
+    tmp_path: Path, small_trial: MakeTrial, curve: Curve
+) -> None:
     trial = small_trial(algorithm="my_lab:IsInterrupted", stop={"iteration": 5})
     with TrialLoop(trial, tmp_path / "t") as loop:
         with pytest.raises(KeyboardInterrupt):
@@ -487,7 +497,9 @@ def test_non_finite_parameters_stop_the_trial_and_the_last_finite_ones_are_saved
 
 
 @pytest.mark.usefixtures("users_file")
-def test_a_statistic_that_is_not_finite_is_named(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_statistic_that_is_not_finite_ends_the_trial_and_is_named_in_the_error(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     message = r"diverged: learner/policy_loss is inf at iteration 1 \("
     trial = small_trial(algorithm="my_lab:ReportsInfinity")
     with TrialLoop(trial, tmp_path) as loop, pytest.raises(TrainingFailed, match=message):
@@ -549,14 +561,14 @@ def test_a_missing_algorithm_is_recorded_as_an_error_and_releases_the_trial(
     assert not TrialDirectory(tmp_path).is_claimed()
 
 
-def test_result_json_holds_strict_json_only(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_result_json_holds_only_strict_json(tmp_path: Path, small_trial: MakeTrial) -> None:
     with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path) as loop:
         run(loop)
     for line in (tmp_path / "result.json").read_text().splitlines():
         json.loads(line, parse_constant=pytest.fail)
 
 
-def test_a_plugin_that_was_edited_before_the_resume_is_named_and_the_resume_is_not_exact(
+def test_a_plugin_edited_before_a_resume_is_named_and_makes_the_resume_inexact(
     tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)

@@ -21,7 +21,7 @@ from tests.files import files_of_at_most
 MakeTrial = Callable[..., TrialSpec]
 
 
-def test_a_full_disk_ends_the_trial_and_spares_the_checkpoints_before(
+def test_a_full_disk_ends_the_trial_and_leaves_its_earlier_checkpoints_intact(
     tmp_path: Path, small_trial: MakeTrial, wording
 ) -> None:
     trial = small_trial(stop={"iteration": 4})
@@ -43,7 +43,7 @@ def test_a_full_disk_ends_the_trial_and_spares_the_checkpoints_before(
     assert [row["iteration"] for row in read_results(tmp_path)] == [1, 2, 3, 4]
 
 
-def test_a_disk_so_full_that_nothing_can_be_written_still_gives_the_reason(
+def test_a_trial_on_a_disk_too_full_to_write_anything_still_gives_the_reason_for_its_failure(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     with TrialLoop(small_trial(), tmp_path) as loop:
@@ -95,7 +95,7 @@ def test_episodes_that_cannot_be_restored_make_the_resume_inexact_and_are_report
             pass
 
 
-def test_rows_that_a_power_cut_took_are_put_back_from_the_checkpoints(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_rows_lost_in_a_power_cut_are_restored_from_the_checkpoints(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(checkpoint={"every": 1})
     with TrialLoop(trial, tmp_path) as loop:
         first, second = loop.step(), loop.step()
@@ -107,7 +107,7 @@ def test_rows_that_a_power_cut_took_are_put_back_from_the_checkpoints(tmp_path: 
     assert read_results(tmp_path) == [first, second]
 
 
-def test_trial_json_counts_no_iteration_without_its_row(
+def test_trial_json_counts_only_iterations_whose_row_was_written(
     tmp_path: Path, small_trial: MakeTrial, users_file: Path
 ) -> None:
     with TrialLoop(small_trial(algorithm="my_lab:Diverges"), tmp_path / "t") as loop:
@@ -121,7 +121,9 @@ def test_trial_json_counts_no_iteration_without_its_row(
     assert read_trial(tmp_path / "t", "small", has_driver=False).problems == ()
 
 
-def test_a_resume_restores_the_exact_parameters(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_resume_restores_the_exact_parameters_and_observation_statistics(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
     trial = small_trial(config={"normalize_observations": True})
     with TrialLoop(trial, tmp_path) as loop:
         loop.step()
@@ -139,7 +141,7 @@ class Verbose(ConstantReward):
         raise ValueError("a" + 3_000_000 * "x" + "z")
 
 
-def test_trial_json_keeps_both_ends_of_a_huge_error_message_and_error_txt_all_of_it(
+def test_a_huge_error_message_is_kept_whole_in_error_txt_and_shortened_in_the_middle_in_trial_json(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     trial = small_trial(env=f"{__name__}:Verbose")
@@ -169,7 +171,7 @@ def test_a_custom_wrapper_whose_rewards_cannot_be_replayed_makes_the_resume_inex
         assert not loop.resumption.is_exact
 
 
-def test_a_wrapper_whose_statistics_are_not_saved_is_named_and_the_resume_is_not_exact(
+def test_a_wrapper_whose_statistics_are_not_saved_is_named_and_makes_the_resume_inexact(
     tmp_path: Path, small_trial: MakeTrial
 ) -> None:
     trial = small_trial(env={"id": "CartPole-v1", "wrappers": ["NormalizeReward"]}, checkpoint={"every": 1})

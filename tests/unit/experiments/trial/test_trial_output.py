@@ -83,7 +83,9 @@ def test_a_restarted_trial_without_a_checkpoint_overwrites_its_own_data_set(
     assert DataSet(tmp_path / "set").num_steps == steps
 
 
-def test_another_trial_cannot_overwrite_a_data_set(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
+def test_a_trial_cannot_overwrite_the_data_set_of_another_trial(
+    tmp_path: Path, small_trial: MakeTrial, wording
+) -> None:
     trial = small_trial(stop={"iteration": 1}, output=str(tmp_path / "set"))
     with TrialLoop(trial, tmp_path / "t") as loop:
         run(loop)

@@ -14,7 +14,7 @@ from rlrun.experiments.trial.trial_start import TrialStart
     ("before", "restarts", "was_paused"),
     [(None, False, False), ("PENDING", False, False), ("RUNNING", True, False), ("PAUSED", True, True)],
 )
-def test_a_start_without_a_checkpoint_is_reported_as_a_restart_if_the_trial_ran_before(
+def test_starting_without_a_checkpoint_is_reported_as_a_restart_if_the_trial_ran_before(
     tmp_path: Path, small_trial: Callable[..., TrialSpec], before: TrialStatus | None, restarts: bool, was_paused: bool
 ) -> None:
     trial = small_trial()

@@ -47,7 +47,7 @@ def test_an_error_in_rlrun_or_its_dependencies_is_not_blamed_on_user_code() -> N
     assert failure_of_user_code(raised(json.loads, "{"), PPO) is None
 
 
-def test_an_error_below_an_installed_plugin_is_attributed_to_the_plugin() -> None:
+def test_an_error_in_code_called_by_an_installed_plugin_is_attributed_to_the_plugin() -> None:
     installed = type("Awr", (PPO,), {"__module__": "awr.algorithm"})
     failure = failure_of_user_code(raised(np.reshape, np.zeros(3), 2), installed)
     assert isinstance(failure, TrainingFailed)
@@ -55,11 +55,11 @@ def test_an_error_below_an_installed_plugin_is_attributed_to_the_plugin() -> Non
 
 
 @pytest.mark.parametrize("error", [UsageError("wrong"), TrainingFailed("env failed"), MemoryError()])
-def test_errors_that_explain_themselves_are_left_as_they_are(error: Exception) -> None:
+def test_errors_that_already_explain_themselves_are_not_blamed_on_user_code(error: Exception) -> None:
     assert failure_of_user_code(error, PPO) is None
 
 
-def test_an_error_in_a_users_file_names_its_function_where_no_plugin_is_known(tmp_path: Path) -> None:
+def test_if_no_plugin_is_known_the_failure_names_the_function_of_the_users_file(tmp_path: Path) -> None:
     module = module_at(tmp_path / "my_shaping.py", "class Shaping:\n    def reward(self):\n        return 1 / 0\n")
     failure = failure_of_user_code(raised(module.Shaping().reward))
     assert str(failure).startswith(f"Shaping.reward failed in {tmp_path / 'my_shaping.py'}:\n")
@@ -76,7 +76,9 @@ def test_an_error_caused_by_disabled_gradients_in_torch_is_explained_with_its_tr
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
-def test_a_stream_that_is_gone_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_standard_stream_that_user_code_removed_is_named_in_the_failure(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     error = raised(json.loads, "{")
     monkeypatch.setattr(sys, name, None)
     failure = failure_of_user_code(error)
@@ -84,7 +86,7 @@ def test_a_stream_that_is_gone_is_named(name: str, monkeypatch: pytest.MonkeyPat
     assert f"has changed the Python process: sys.{name} is None. This then failed:\n" in str(failure)
 
 
-def test_a_clock_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_a_clock_that_user_code_stopped_is_named_in_the_failure(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     error = raised(json.loads, "{")
     now = time.perf_counter()
     monkeypatch.setattr(time, "perf_counter", lambda: now)
@@ -93,7 +95,9 @@ def test_a_clock_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch, wor
     assert wording("time.perf_counter") in str(failure).splitlines()
 
 
-def test_a_file_of_the_trial_that_was_removed_while_it_was_written_is_named(tmp_path: Path, wording) -> None:
+def test_a_trial_file_that_was_removed_while_it_was_being_written_is_named_in_the_failure(
+    tmp_path: Path, wording
+) -> None:
     error = raised((tmp_path / "checkpoints" / "state.json").read_bytes)
     failure = failure_of_user_code(error, PPO, directory=tmp_path)
     assert failure is not None

@@ -104,7 +104,7 @@ def test_missing_values_are_null_and_tune_receives_the_metrics_only_as_text(tmp_
     assert NOTES not in heard
 
 
-def test_the_last_result_is_marked_done_and_ends_the_trial(tmp_path: Path, wording) -> None:
+def test_the_last_result_of_a_trial_is_marked_as_done_and_ends_it(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     assert [trainable.train()["done"] for _ in range(4)] == [False, False, False, True]
     assert status(tmp_path) == wording()
@@ -137,7 +137,7 @@ def test_a_trial_stopped_by_the_scheduler_is_saved_and_marked_as_terminated(tmp_
     assert (tmp_path / "000-seed=0/checkpoints/iteration_000001").is_dir()
 
 
-def test_a_trial_whose_actor_ends_is_paused_and_resumes_without_a_note(tmp_path: Path) -> None:
+def test_a_trial_whose_actor_is_stopped_is_paused_and_resumes_without_a_note(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path / "paused"))
     rows = [row(trainable.train()), row(trainable.train())]
     trainable.stop()
@@ -150,7 +150,7 @@ def test_a_trial_whose_actor_ends_is_paused_and_resumes_without_a_note(tmp_path:
     assert third["time_total_s"] > json.loads(third[ROW])["time_this_iter_s"]
 
 
-def test_a_trial_that_cannot_be_saved_reports_it_and_frees_its_actor(tmp_path: Path) -> None:
+def test_a_trial_that_cannot_be_saved_reports_the_failure_and_frees_its_actor(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     trainable.train()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -236,7 +236,7 @@ def test_a_member_that_reaches_a_generation_is_saved_and_waits_for_a_decision(tm
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 @pytest.mark.parametrize(("name", "value"), [("lr", 0.25), ("num_epochs", 2)])
-def test_a_member_continues_with_the_weights_of_another_and_its_own_settings(
+def test_a_member_that_copies_another_takes_its_weights_and_continues_with_its_own_settings(
     tmp_path: Path, name: str, value: float, is_elsewhere: bool
 ) -> None:
     donor = AlgorithmTrainable(config(tmp_path, 1))
@@ -321,7 +321,7 @@ def test_generations_of_a_member_that_learns_only_from_data_are_measured_in_sgd_
     assert all_numbers(again) == all_numbers([third, fourth])
 
 
-def test_a_diverged_member_is_paused_until_it_can_copy_another(tmp_path: Path) -> None:
+def test_a_diverged_member_is_paused_until_it_can_copy_a_donor(tmp_path: Path) -> None:
     donor = AlgorithmTrainable(config(tmp_path, 1))
     donor.train()
     donor.pause()
@@ -352,7 +352,7 @@ def test_an_exception_in_a_trial_reaches_the_driver_with_its_type_and_message(tm
     assert status(tmp_path) == ("ERROR", "")
 
 
-def test_the_placement_group_covers_the_workers(tmp_path: Path) -> None:
+def test_the_placement_group_of_a_trial_includes_its_workers(tmp_path: Path) -> None:
     asked = AlgorithmTrainable.default_resource_request(config(tmp_path, num_workers=2, num_cpus_per_worker=0.5))
     assert asked == PlacementGroupFactory([{"CPU": 1.0}, {"CPU": 0.5}, {"CPU": 0.5}])
 
@@ -364,7 +364,9 @@ def test_the_placement_group_covers_the_workers(tmp_path: Path) -> None:
         ({"token": "another"}, r"cannot access the run's directory .*: pass the cluster with --address, or"),
     ],
 )
-def test_a_machine_that_cannot_run_the_trial_says_why(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+def test_the_error_for_a_machine_that_cannot_run_a_trial_says_why(
+    tmp_path: Path, changes: dict[str, str], message: str
+) -> None:
     trainable = AlgorithmTrainable({**config(tmp_path), **changes})
     with pytest.raises(TrialError) as failed:
         trainable.step()

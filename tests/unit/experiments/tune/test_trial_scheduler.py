@@ -104,7 +104,7 @@ class OnTune:
         assert self.scheduler.choose_trial_to_run(self) is None
 
 
-def test_a_bracket_waits_for_a_restarted_trial_but_not_for_a_failed_one(tmp_path: Path) -> None:
+def test_a_bracket_waits_for_a_restarted_trial_but_not_for_a_failed_trial(tmp_path: Path) -> None:
     tune = OnTune(tmp_path)
     assert [tune.hears(number, 8) for number in (3, 4)] == [WAITS, WAITS]
     tune.trials[5].status = Trial.ERROR  # Tune leaves a trial like this before it starts it again
@@ -117,7 +117,7 @@ def test_a_bracket_waits_for_a_restarted_trial_but_not_for_a_failed_one(tmp_path
     assert tune.going_on == ["003", "004"]
 
 
-def test_after_a_resume_a_decision_reaches_each_trial_when_it_reports_again(tmp_path: Path) -> None:
+def test_after_a_resume_each_trial_gets_a_pending_decision_when_it_next_reports(tmp_path: Path) -> None:
     tune = OnTune(tmp_path, reached={3: 8, 4: 8, 5: 7})
     assert tune.hears(5, 8) == CONTINUE
     tune.turn()

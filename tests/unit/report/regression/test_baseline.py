@@ -67,7 +67,9 @@ def compared(now: Verdict, before: Verdict) -> Verdict:
     return found
 
 
-def test_the_area_is_the_mean_height_over_the_env_steps_in_common(tmp_path: Path, wording) -> None:
+def test_the_area_of_a_curve_is_its_mean_height_over_the_env_steps_that_both_sides_have(
+    tmp_path: Path, wording
+) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0), ramp(1.0, 10.0)])
     now = make_verdict(tmp_path / "now", [ramp(0.5), ramp(0.5, 10.0)], steps=500)
     area = compared(now, before).area
@@ -78,7 +80,7 @@ def test_the_area_is_the_mean_height_over_the_env_steps_in_common(tmp_path: Path
     assert area.note == wording()
 
 
-def test_a_seed_that_stopped_early_keeps_its_last_value(tmp_path: Path) -> None:
+def test_in_a_baseline_comparison_a_seed_that_stopped_early_keeps_its_last_value(tmp_path: Path) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0), ramp(1.0)])
     now = make_verdict(tmp_path / "now", [ramp(1.0), ramp(1.0)])
     short = make_verdict(tmp_path / "short", [ramp(1.0)], steps=500).cases[0]
@@ -104,7 +106,7 @@ def test_curves_on_different_grids_can_be_compared(tmp_path: Path) -> None:
     assert area.change == pytest.approx(0.0, abs=1e-3)
 
 
-def test_rows_before_the_first_episode_are_left_out(tmp_path: Path, wording) -> None:
+def test_rows_before_the_end_of_the_first_episode_are_left_out_of_a_baseline(tmp_path: Path, wording) -> None:
     late: Height = lambda steps: None if steps < 300 else 7.0  # noqa: E731
     (seed,) = baseline_of([make_verdict(tmp_path / "run", [late])]).experiments["pole"].seeds
     assert (seed.env_steps[0], set(seed.returns)) == (300.0, {7.0})
@@ -114,12 +116,12 @@ def test_rows_before_the_first_episode_are_left_out(tmp_path: Path, wording) -> 
     assert str(found) == wording()
 
 
-def test_a_trial_that_failed_is_not_stored(tmp_path: Path) -> None:
+def test_a_failed_trial_is_not_stored_in_a_baseline(tmp_path: Path) -> None:
     failed = make_verdict(tmp_path / "run", [ramp(1.0)], error="the pole broke")
     assert baseline_of([failed]).experiments["pole"].seeds == ()
 
 
-def test_speed_is_compared_on_the_same_machine_only(tmp_path: Path, wording) -> None:
+def test_speed_is_compared_only_between_runs_on_the_same_machine(tmp_path: Path, wording) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0)] * 3)
     slow = make_verdict(tmp_path / "slow", [ramp(1.0)] * 3, speed=1000.0)
     speed = compared(slow, before).speed
@@ -136,20 +138,20 @@ def test_speed_is_compared_on_the_same_machine_only(tmp_path: Path, wording) -> 
     assert elsewhere.speed.note == wording(this_machine().cpus, this_machine().cpus + 1)
 
 
-def test_speed_is_not_compared_between_executors(tmp_path: Path, wording) -> None:
+def test_speed_is_not_compared_between_different_executors(tmp_path: Path, wording) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0)] * 3)
     speed = compared(make_verdict(tmp_path / "now", [ramp(1.0)] * 3, executor="ray"), before).speed
     assert str(speed) == wording()
 
 
-def test_a_changed_spec_is_noted(tmp_path: Path, wording) -> None:
+def test_a_comparison_with_a_baseline_notes_that_the_spec_has_changed(tmp_path: Path, wording) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0)] * 3)
     area = compared(make_verdict(tmp_path / "now", [ramp(1.0)] * 3, lr=3e-4), before).area
     assert area is not None
     assert area.note == wording()
 
 
-def test_an_experiment_that_the_baseline_does_not_have_is_not_judged(tmp_path: Path) -> None:
+def test_an_experiment_that_is_missing_from_the_baseline_is_not_judged_against_it(tmp_path: Path) -> None:
     now = make_verdict(tmp_path / "now", [ramp(1.0)])
     empty = baseline_of([])
     (found,) = compare([now], empty, holds_speed=True)
@@ -157,7 +159,7 @@ def test_an_experiment_that_the_baseline_does_not_have_is_not_judged(tmp_path: P
     assert found.passed
 
 
-def test_a_baseline_is_the_same_after_it_was_written_and_read(tmp_path: Path) -> None:
+def test_a_baseline_is_unchanged_after_being_written_and_read(tmp_path: Path) -> None:
     stored = baseline_of([make_verdict(tmp_path / "run", [ramp(0.1), ramp(0.2)], steps=5000, every=10)])
     assert [len(seed.env_steps) for seed in stored.experiments["pole"].seeds] == [POINTS, POINTS]
     assert stored.experiments["pole"].passed
@@ -200,7 +202,7 @@ def test_a_baseline_with_nan_is_rejected(tmp_path: Path) -> None:
         Baseline.parse(data)
 
 
-def test_a_run_from_data_is_compared_by_evaluations_over_its_sgd_steps(tmp_path: Path) -> None:
+def test_a_run_that_learns_from_data_is_compared_by_evaluations_over_its_sgd_steps(tmp_path: Path) -> None:
     verdicts = []
     for name, slope in (("before", 1.0), ("now", 0.5)):
         verdict = make_verdict(tmp_path / name, [ramp(slope), ramp(slope)])

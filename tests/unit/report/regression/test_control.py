@@ -49,7 +49,7 @@ def trial_with(config: dict[str, Any], **changes: Any) -> list[TrialSpec]:
         ({"seeds": 2, "passes": 1}, 1, 3, [0, 1, 2], 2),
     ],
 )
-def test_seeds_and_passes_come_from_expect_the_spec_or_the_command_line(
+def test_seeds_and_passes_of_a_gate_come_from_expect_the_spec_or_the_command_line(
     expect: dict[str, Any], seeds: Any, of_seeds: int | None, runs: list[int], needed: int
 ) -> None:
     found = gate({"episode_return_mean": 9, **expect}, of_seeds=of_seeds, seeds=seeds)
@@ -67,34 +67,38 @@ def test_seeds_and_passes_come_from_expect_the_spec_or_the_command_line(
         ({"within_env_steps": 20_000, "within_seconds": 0.5}, {"env_steps": 20_000, "time_total_s": 0.5}),
     ],
 )
-def test_training_ends_when_the_budget_is_used_up(limits: dict[str, Any], stop: dict[str, Any]) -> None:
+def test_training_for_a_gate_stops_when_the_budget_of_its_expect_section_is_used_up(
+    limits: dict[str, Any], stop: dict[str, Any]
+) -> None:
     assert gate({"episode_return_mean": 9, **limits}).experiment.stop.bounds == stop
 
 
-def test_the_policy_at_the_end_is_saved_whatever_the_spec_says() -> None:
+def test_a_gate_always_saves_the_final_policy_whatever_its_spec_says() -> None:
     found = gate({"episode_return_mean": 9}, checkpoint={"at_end": False})
     assert found.experiment.checkpoint.at_end
 
 
-def test_all_experiments_that_expect_nothing_are_named(wording) -> None:
+def test_the_error_for_missing_expect_sections_names_all_experiments_without_one(wording) -> None:
     silent = [experiment(None), experiment(None).replace(name="cart")]
     with wording.raised(UsageError):
         gates_of([experiment({"episode_return_mean": 9}).replace(name="mute"), *silent], None, control=False)
 
 
-def test_more_passes_than_seeds_are_refused(wording) -> None:
+def test_a_gate_that_requires_more_passes_than_it_has_seeds_is_rejected(wording) -> None:
     with wording.raised(UsageError, "seeds", "expect"):
         gate({"episode_return_mean": 9, "passes": 2})
 
 
 @pytest.mark.parametrize("how", [{"searcher": "optuna"}, {"scheduler": "asha"}])
-def test_a_search_is_refused(how: dict[str, Any], wording) -> None:
+def test_an_experiment_with_a_searcher_or_an_early_stopping_scheduler_cannot_be_a_gate(
+    how: dict[str, Any], wording
+) -> None:
     kind = next(iter(how.values()))
     with wording.raised(UsageError, kind):
         gate({"episode_return_mean": 9}, config={"lr": {"loguniform": [1e-4, 1e-2]}}, num_samples=2, **how)
 
 
-def test_a_control_does_not_learn_whatever_the_spec_says_of_its_learning_rate() -> None:
+def test_a_control_does_not_learn_whatever_learning_rate_its_spec_sets() -> None:
     for lr in (
         1e-3,
         [[0, 1e-3], [1000, 0.0]],
@@ -106,31 +110,31 @@ def test_a_control_does_not_learn_whatever_the_spec_says_of_its_learning_rate() 
         assert (trial.config.lr, trial.config.compile) == (0.0, False)
 
 
-def test_a_control_is_judged_by_its_last_evaluation_only() -> None:
+def test_a_control_is_judged_only_by_its_last_evaluation() -> None:
     expect = {"episode_return_mean": 9, "last_evaluations": 5}
     found = [gate(expect, control=control, evaluation={"every": 2}) for control in (False, True)]
     assert [each.expect.last_evaluations for each in found] == [5, 1]
 
 
-def test_a_control_keeps_the_other_search_spaces() -> None:
+def test_a_control_keeps_all_search_spaces_except_that_of_the_learning_rate() -> None:
     trials = trial_with({"lr": {"grid_search": [1e-3, 1e-4]}, "gamma": {"grid_search": [0.9, 0.99]}})
     assert [trial.config.gamma for trial in trials] == [0.9, 0.99]
     drawn = trial_with({"gamma": {"uniform": [0.9, 0.99]}}, num_samples=3)
     assert len({trial.config.gamma for trial in drawn}) == 3
 
 
-def test_a_control_without_other_search_spaces_runs_once_per_seed() -> None:
+def test_a_control_with_no_search_space_except_the_learning_rate_runs_once_per_seed() -> None:
     trials = trial_with({"lr": {"loguniform": [1e-4, 1e-2]}}, num_samples=7, seeds=2)
     assert [trial.seed for trial in trials] == [0, 1]
 
 
-def test_a_control_of_a_population_has_no_scheduler_that_could_change_the_learning_rate() -> None:
+def test_a_control_of_a_population_has_no_scheduler_as_one_could_change_the_learning_rate() -> None:
     found = frozen(experiment({"episode_return_mean": 9}, scheduler=PBT, num_samples=4))
     assert found.scheduler is None
     assert [trial.config.lr for trial in found.trials()] == [0.0]
 
 
-def test_a_control_is_short_where_the_gate_looks_at_the_evaluation_alone() -> None:
+def test_a_control_is_short_if_its_gate_can_be_judged_by_an_evaluation_alone() -> None:
     short = gate({"episode_return_mean": 9, "evaluation/episode_len_mean": 9}, control=True, evaluation={})
     assert short.experiment.stop.bounds == {"env_steps": 50_000, "iteration": CONTROL_ITERATIONS}
     success = gate({"evaluation/info/is_success": 0.9}, control=True, evaluation={})
@@ -139,24 +143,24 @@ def test_a_control_is_short_where_the_gate_looks_at_the_evaluation_alone() -> No
     assert whole.experiment.stop.bounds == {"env_steps": 50_000}
 
 
-def test_a_control_is_short_if_the_gate_looks_at_a_column_that_the_env_records() -> None:
+def test_a_control_is_short_if_its_gate_is_judged_by_a_column_that_the_env_records() -> None:
     env = {"id": "CartPole-v1", "columns": ["won"]}
     short = gate({"episode_columns/won_mean": 0.5}, control=True, env=env)
     assert short.experiment.stop.bounds["iteration"] == CONTROL_ITERATIONS
 
 
-def test_a_control_of_games_against_an_opponent_is_short_too() -> None:
+def test_a_control_is_short_if_its_gate_is_judged_by_games_against_an_opponent() -> None:
     (tic_tac_toe,) = load_experiments([Path("configs/worlds/tic_tac_toe_ppo.yaml")])
     (found,) = gates_of([tic_tac_toe], None, control=True)
     assert found.experiment.stop.bounds == {"agent_steps": 100_000, "iteration": CONTROL_ITERATIONS}
 
 
-def test_a_control_has_its_own_run_and_the_gate_of_its_experiment() -> None:
+def test_a_control_has_its_own_run_name_and_keeps_the_name_of_its_gate() -> None:
     found = gate({"episode_return_mean": 9}, control=True)
     assert (found.name, found.experiment.name) == ("pole", "pole-control")
 
 
-def test_evaluated_returns_are_reported_under_training_and_evaluation_names() -> None:
+def test_evaluated_returns_are_reported_under_the_names_of_both_training_and_evaluation_metrics() -> None:
     found = metrics_of(EvaluationResult([1.0, 3.0], [10, 30], infos={"is_success": [0.0, 1.0]}))
     assert found.pop("evaluation/info/is_success") == 0.5  # gates judge info/is_success by the training episodes
     assert found["episode_return_mean"] == found["evaluation/episode_return_mean"] == 2.0
@@ -179,7 +183,7 @@ def test_a_population_is_judged_by_its_best_member() -> None:
     assert [trial.name for trial, _ in leaders(members, "episode_return_mean", "min")] == ["a", "e"]
 
 
-def test_a_population_with_a_member_that_failed_is_judged_by_that_one() -> None:
+def test_a_population_with_a_failed_member_is_judged_by_that_member() -> None:
     members = [member("a", 0, 1.0, "ERROR"), member("b", 0, 3.0)]
     assert [trial.name for trial, _ in leaders(members, "episode_return_mean", "max")] == ["a"]
 
@@ -191,7 +195,7 @@ def test_a_shipped_regression_spec_is_a_gate_over_three_seeds(path: Path) -> Non
     assert found.expect.within_env_steps is not None
 
 
-def test_no_shipped_spec_has_a_gate_that_a_loaded_machine_misses() -> None:
+def test_no_shipped_spec_has_a_gate_with_a_time_limit_that_a_loaded_machine_could_miss() -> None:
     assert [path for path in shipped_configs() if "within_seconds" in path.read_text(encoding="utf-8")] == []
 
 
@@ -214,7 +218,7 @@ def running(experiments: list[Experiment], *, of_seeds: int | None = None, contr
     return to_run(experiments, gates_of(experiments, of_seeds, control=control), control=control)
 
 
-def test_stages_before_a_judged_one_run_with_its_seeds_and_are_not_judged() -> None:
+def test_stages_before_a_judged_stage_run_with_its_seeds_and_are_not_judged() -> None:
     experiments = chain()
     assert [gate.name for gate in gates_of(experiments, None, control=False)] == ["swing.online"]
     for of_seeds, seeds in ((None, (0, 1)), (3, (0, 1, 2))):
@@ -222,13 +226,13 @@ def test_stages_before_a_judged_one_run_with_its_seeds_and_are_not_judged() -> N
         assert [(each.name, each.seeds) for each in found] == [(each.name, seeds) for each in experiments]
 
 
-def test_branches_that_lead_to_no_judged_stage_are_left_out() -> None:
+def test_branches_of_a_chain_that_lead_to_no_judged_stage_are_left_out() -> None:
     side = {**IQL, "begins": {"after": "swing.recorded"}}
     found = running(chain(side=side, after={**IQL, "begins": {"after": "swing.side"}}))
     assert [each.name for each in found] == ["swing.recorded", "swing.offline", "swing.online"]
 
 
-def test_a_chain_without_expect_is_rejected_with_the_names_of_its_stages(wording) -> None:
+def test_the_error_for_a_chain_without_an_expect_section_names_all_its_stages(wording) -> None:
     with wording.raised(UsageError, "swing.recorded", "swing.offline", "swing.online"):
         gates_of([experiment({"episode_return_mean": 9}), *chain(online={"expect": None})], None, control=False)
 
@@ -243,7 +247,7 @@ def test_a_control_freezes_only_the_judged_stage_and_earlier_stages_still_learn(
     assert judged.lr == 0.0
 
 
-def test_data_sets_of_a_chain_get_unused_names_in_the_runs_folder_and_later_stages_read_them(tmp_path: Path) -> None:
+def test_data_sets_of_a_chain_get_unused_names_in_the_folder_of_runs_and_later_stages_read_them(tmp_path: Path) -> None:
     for number in ("", "-2"):
         place = f"{tmp_path}/swing.recorded-data{number}"
         recorded, offline, online = with_local_data(running(chain()), tmp_path)

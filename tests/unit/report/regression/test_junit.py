@@ -70,14 +70,14 @@ def counts(suite: ElementTree.Element) -> tuple[int, ...]:
     return tuple(int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped"))
 
 
-def test_a_tolerated_miss_of_a_seed_is_shown_as_skipped() -> None:
+def test_a_seed_that_misses_within_the_tolerance_of_a_gate_is_shown_as_skipped() -> None:
     found = suite(case(0, 11.0), case(1, 3.0), case(2, 12.0))
     assert findings(found) == {"000-seed=0": "", "001-seed=1": "skipped", "002-seed=2": "", "verdict": ""}
     assert counts(found) == (4, 0, 0, 1)
     assert found.attrib["time"] == "4.500"
 
 
-def test_a_miss_is_a_failure_of_the_seeds_and_of_the_verdict_with_its_message(wording) -> None:
+def test_a_missed_gate_is_shown_as_a_failure_of_the_seeds_and_of_the_verdict_with_a_message(wording) -> None:
     found = suite(case(0, 11.0), case(1, 3.0), case(2, 4.0))
     assert findings(found) == {
         "000-seed=0": "", "001-seed=1": "failure", "002-seed=2": "failure", "verdict": "failure",
@@ -90,7 +90,7 @@ def test_a_miss_is_a_failure_of_the_seeds_and_of_the_verdict_with_its_message(wo
     assert verdict.text == wording()
 
 
-def test_a_trial_that_failed_is_an_error_with_its_traceback() -> None:
+def test_a_failed_trial_is_shown_as_an_error_with_its_traceback() -> None:
     found = suite(case(0, 11.0), case(1, 11.0), case(2, None, "Traceback:\n  line 3\nValueError: the pole broke"))
     assert findings(found) == {"000-seed=0": "", "001-seed=1": "", "002-seed=2": "error", "verdict": "failure"}
     assert counts(found) == (4, 1, 1, 0)
@@ -100,7 +100,7 @@ def test_a_trial_that_failed_is_an_error_with_its_traceback() -> None:
     assert error.text == "Traceback:\n  line 3\nValueError: the pole broke"
 
 
-def test_a_control_fails_for_a_gate_that_is_too_weak() -> None:
+def test_a_control_of_a_gate_that_is_too_weak_is_shown_as_a_failure() -> None:
     weak = suite(case(0, 11.0), case(1, 3.0), needed=1, control=True)
     assert findings(weak) == {"000-seed=0": "failure", "001-seed=1": "", "verdict": "failure"}
     strong = suite(case(0, 11.0), case(1, 3.0), needed=2, control=True)
@@ -110,7 +110,7 @@ def test_a_control_fails_for_a_gate_that_is_too_weak() -> None:
 @pytest.mark.parametrize(
     "text", ["\x1b[31mred\x1b[0m", "nul \x00", "bell \x07", "half \ud800 a pair", "<&\"'>", "ok ü 😀"]
 )
-def test_the_document_is_valid_xml_whatever_an_error_contains(text: str) -> None:
+def test_the_junit_document_is_valid_xml_whatever_an_error_message_contains(text: str) -> None:
     found = suite(case(0, None, text))
     error = found.find("testcase/error")
     assert error is not None

@@ -28,12 +28,12 @@ def test_a_case_reaches_its_target_at_exactly_the_required_value(value: float | 
     assert case(value).outcome == outcome
 
 
-def test_a_case_says_what_was_reached_and_expected(wording) -> None:
+def test_the_message_of_a_case_says_which_value_was_reached_and_which_was_expected(wording) -> None:
     assert case(9.5, seed=2).message == wording("9.5", "10", "2,048")
     assert case(None).message == wording("10")
 
 
-def test_every_metric_must_be_reached(wording) -> None:
+def test_a_case_is_missed_unless_it_reaches_the_target_of_every_metric(wording) -> None:
     both = Case("000", 0, "", Path(), 1, 1.0, {"m": 10.0, "n": 1.0}, {"m": 10.0, "n": 2.0})
     assert both.outcome == "missed"
     assert [both.outcome_of(metric) for metric in "mn"] == ["reached", "missed"]
@@ -41,7 +41,9 @@ def test_every_metric_must_be_reached(wording) -> None:
 
 
 @pytest.mark.parametrize(("needed", "passed"), [(1, True), (2, True), (3, False)])
-def test_as_many_seeds_must_reach_the_target_as_the_gate_requires(needed: int, passed: bool, wording) -> None:
+def test_a_verdict_passes_if_at_least_the_required_number_of_seeds_reaches_the_target(
+    needed: int, passed: bool, wording
+) -> None:
     verdict = Verdict("pole", cases(11.0, 3.0, 12.0), needed)
     assert verdict.passed is passed
     assert verdict.summary == wording(needed)
@@ -50,21 +52,21 @@ def test_as_many_seeds_must_reach_the_target_as_the_gate_requires(needed: int, p
     )
 
 
-def test_every_configuration_must_reach_it(wording) -> None:
+def test_a_verdict_passes_only_if_every_configuration_reaches_the_target(wording) -> None:
     good, bad = cases(11.0, 11.0, configuration="lr=1"), cases(11.0, 0.0, configuration="lr=2")
     verdict = Verdict("pole", good + bad, 2)
     assert not verdict.passed
     assert verdict.summary == wording()
 
 
-def test_a_trial_that_failed_is_not_excused_by_the_others(wording) -> None:
+def test_a_failed_trial_is_reported_even_if_enough_other_trials_reach_the_target(wording) -> None:
     verdict = Verdict("pole", (*cases(11.0, 11.0), case(None, seed=2, error="the pole broke")), 2)
     assert verdict.cases[2].outcome == "failed"
     assert verdict.cases[2].message == "the pole broke"
     assert verdict.message == wording()
 
 
-def test_a_control_passes_by_missing(wording) -> None:
+def test_a_control_passes_if_it_misses_the_target(wording) -> None:
     verdict = Verdict("pole", cases(1.0, 11.0, 2.0), 2, control=True)
     assert verdict.passed
     assert verdict.summary == wording()
@@ -76,7 +78,7 @@ def test_a_gate_that_frozen_policies_pass_is_too_weak(wording) -> None:
     assert verdict.message == wording()
 
 
-def test_a_gate_is_too_weak_if_it_is_too_weak_for_one_configuration() -> None:
+def test_a_gate_is_too_weak_if_frozen_policies_of_any_single_configuration_pass_it() -> None:
     strong, weak = cases(1.0, 1.0, configuration="lr=1"), cases(11.0, 11.0, configuration="lr=2")
     assert Verdict("pole", strong + weak, 2, control=True).is_too_weak
 
@@ -89,14 +91,14 @@ def test_a_control_with_failed_trials_does_not_pass(wording) -> None:
 @pytest.mark.parametrize(
     ("judgement", "passed"), [("better", True), ("same", True), ("not judged", True), ("worse", False)]
 )
-def test_learning_worse_than_the_baseline_is_a_miss(judgement: Judgement, passed: bool) -> None:
+def test_a_verdict_fails_if_learning_is_worse_than_in_the_baseline(judgement: Judgement, passed: bool) -> None:
     verdict = Verdict("pole", cases(11.0), 1, area=against_the_baseline(judgement))
     assert verdict.passed is passed
     assert verdict.message == ("" if passed else "learns worse than the baseline (20 before, 12 now: -8 [-11, -5])")
 
 
 @pytest.mark.parametrize(("holds_speed", "passed"), [(False, True), (True, False)])
-def test_being_slower_is_a_miss_only_if_speed_is_enforced(holds_speed: bool, passed: bool) -> None:
+def test_a_verdict_fails_for_lower_speed_only_if_speed_is_enforced(holds_speed: bool, passed: bool) -> None:
     slower = JudgedValue("worse", 4000.0, 2000.0, 0.5, 0.4, 0.6, is_ratio=True)
     verdict = Verdict("pole", cases(11.0), 1, speed=slower, holds_speed=holds_speed)
     assert verdict.passed is passed
@@ -123,7 +125,7 @@ def test_verdict_data_contains_all_parts_of_the_verdict(wording) -> None:
         ((11.0, 12.0, 13.0), None, False),
     ],
 )
-def test_seeds_below_the_published_interval_cause_a_warning_but_no_failure(
+def test_seeds_below_the_published_interval_cause_a_warning_but_not_a_failure(
     values: tuple[float, ...], floor: float | None, warned: bool, wording
 ) -> None:
     verdict = Verdict("pole", cases(*values), 2, floor=floor)

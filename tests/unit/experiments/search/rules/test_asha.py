@@ -17,13 +17,13 @@ def asha(trials: str = "abcdefgh", **settings: object) -> Asha:
     return rule
 
 
-def test_rungs_are_the_powers_of_the_factor_below_the_limit():
+def test_rungs_are_the_grace_period_times_powers_of_the_factor_below_the_limit():
     assert asha().rungs == ((4, 16),)
     assert asha(max_t=65).rungs == ((4, 16, 64),)
     assert asha(max_t=100, grace_period=10, reduction_factor=3, brackets=3).rungs == ((10, 30, 90), (30, 90), (90,))
 
 
-def test_at_a_rung_a_trial_needs_the_quantile_of_those_before_it():
+def test_a_trial_continues_at_a_rung_if_it_reaches_the_quantile_of_earlier_scores():
     rule = asha()
     # Trial, score, and verdict at time 4, with the upper quartile of the earlier scores.
     table = [
@@ -49,7 +49,7 @@ def test_only_the_first_result_at_or_past_a_rung_is_compared():
     assert rule.on_result("b", 16, 0).rung == 16
 
 
-def test_a_result_past_several_rungs_counts_for_the_furthest_one():
+def test_a_result_past_several_rungs_counts_only_at_the_furthest_rung():
     rule = asha()
     assert rule.on_result("a", 17, 10).rung == 16
     assert rule.on_result("a", 18, 0).verdict == "continue"
@@ -57,13 +57,13 @@ def test_a_result_past_several_rungs_counts_for_the_furthest_one():
     assert rule.on_result("b", 16, 9).verdict == "stop"
 
 
-def test_every_trial_stops_at_the_limit_even_if_it_reports_again(wording):
+def test_a_trial_stops_at_the_limit_even_if_it_reports_again(wording):
     rule = asha()
     assert rule.on_result("a", 64, 10).reason == wording("64")
     assert rule.on_result("a", 64, 10).verdict == "stop"
 
 
-def test_a_stopped_trial_still_counts_at_the_rungs_it_came_to():
+def test_a_stopped_trial_still_counts_at_the_rungs_it_reached():
     rule = asha()
     rule.on_result("a", 4, 10)
     rule.remove("a")
@@ -80,13 +80,13 @@ def test_a_missing_score_is_worse_than_any_number_but_not_than_another_missing_s
     assert rule.on_result("f", 4, None).reason == wording("episode_return_mean", "-1,000,000,000")
 
 
-def test_no_trial_is_ever_held():
+def test_no_trial_ever_has_to_wait():
     rule = asha()
     assert {rule.on_result(trial, 4, score).verdict for score, trial in enumerate("abcdefgh")} == {"continue"}
     assert rule.released() == {}
 
 
-def test_reasons_are_in_the_units_of_the_metric(wording):
+def test_reasons_state_scores_and_times_in_their_units(wording):
     rule = asha(max_t=100_000, grace_period=10_000)
     rule.on_result("a", 10_000, 30.14)
     assert rule.on_result("b", 10_000, 12.4).reason == wording("12.4", "10,000", "30.14")
@@ -97,7 +97,7 @@ def test_reasons_are_in_the_units_of_the_metric(wording):
     assert rule.on_result("b", 2.75, -1234.5).reason == wording("1,234", "2.75", "40")
 
 
-def test_trials_are_dealt_to_brackets_by_how_many_rungs_those_have():
+def test_trials_are_dealt_to_brackets_in_proportion_to_the_shares_set_by_the_brackets_rungs():
     rule = asha("", max_t=256, brackets=3)  # rungs 4 16 64, 16 64, 64: shares 0.665, 0.245, 0.090
     for number in range(100):
         rule.add(str(number))
@@ -132,7 +132,7 @@ def test_invalid_settings_are_refused(settings, number):
         asha(**settings)
 
 
-def test_the_quantile_is_interpolated_and_missing_beside_a_missing_number():
+def test_a_quantile_is_interpolated_except_next_to_a_missing_score_where_it_is_missing():
     assert quantile([], 0.75) == -math.inf
     assert quantile([4, 1, 3, 2, 5], 0.75) == 4
     assert quantile([1, 2], 0.75) == 1.75

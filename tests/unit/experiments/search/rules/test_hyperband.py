@@ -31,7 +31,7 @@ def test_brackets_match_those_of_the_paper():
     assert [plan.rungs for plan in plans] == [(1, 3, 9, 27, 81), (3, 9, 27, 81), (9, 27, 81), (27, 81), (81,)]
 
 
-def test_brackets_are_filled_in_either_order_round_after_round():
+def test_brackets_are_filled_largest_or_smallest_first_in_repeated_rounds():
     largest, smallest = hyperband(""), hyperband("", largest_first=False)
     assert largest.plans == (BracketPlan((1, 3, 9), (9, 3, 1)), BracketPlan((3, 9), (5, 2)), BracketPlan((9,), (3,)))
     assert smallest.plans == largest.plans[::-1]
@@ -45,7 +45,7 @@ def test_the_first_rung_is_not_before_the_grace_period():
     assert hyperband("", max_t=100_000, grace_period=100_000 / 3**3).plans[0].places == (27, 9, 3, 1)
 
 
-def test_a_bracket_halves_until_one_is_left():
+def test_a_bracket_is_reduced_at_each_rung_until_a_single_trial_is_left():
     rule = hyperband("abcdefghi")
     first = verdicts(rule, {trial: (1, int("519283746"["abcdefghi".index(trial)])) for trial in "abcdefghi"})
     assert {trial for trial, verdict in first.items() if verdict == "continue"} == {"c", "e", "g"}
@@ -55,7 +55,7 @@ def test_a_bracket_halves_until_one_is_left():
     assert verdicts(rule, {"e": (9, 0)}) == {"e": "stop"}
 
 
-def test_trials_wait_for_the_slowest_and_are_released_together():
+def test_trials_of_a_bracket_wait_for_the_slowest_one_and_are_released_together():
     rule = hyperband("abc", max_t=3, reduction_factor=3)
     assert rule.on_result("a", 1, 1).verdict == "wait"
     assert rule.released() == {}
@@ -90,7 +90,7 @@ def test_a_bracket_waits_for_trials_that_are_yet_to_be_suggested(wording):
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"a": "stop", "b": "stop"}
 
 
-def test_an_underfilled_bracket_keeps_its_planned_numbers_of_survivors():
+def test_a_bracket_that_is_not_full_keeps_its_planned_numbers_of_survivors():
     rule = hyperband("abcde")  # planned for 9, 3, 1
     assert verdicts(rule, {trial: (1, score) for score, trial in enumerate("abcde")}) == {
         "a": "stop", "b": "stop", "c": "continue", "d": "continue", "e": "continue"
@@ -105,7 +105,7 @@ def test_a_single_trial_never_waits():
     assert [rule.on_result("a", time, 0).verdict for time in (1, 2, 3, 5, 9)] == ["continue"] * 4 + ["stop"]
 
 
-def test_a_trial_that_fails_before_a_rung_is_no_longer_waited_for():
+def test_a_bracket_no_longer_waits_for_a_trial_that_failed_before_the_rung():
     rule = hyperband("abc", max_t=3)
     rule.on_result("a", 1, 1)
     rule.on_result("b", 1, 2)
@@ -113,7 +113,7 @@ def test_a_trial_that_fails_before_a_rung_is_no_longer_waited_for():
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"a": "stop", "b": "continue"}
 
 
-def test_a_trial_that_fails_after_a_rung_leaves_its_place_empty_there():
+def test_the_place_of_a_trial_that_fails_after_passing_a_rung_stays_empty():
     rule = hyperband("abcdefghi")
     verdicts(rule, {trial: (1, score) for score, trial in enumerate("abcdefghi")})
     rule.on_result("g", 3, 1)
@@ -122,7 +122,7 @@ def test_a_trial_that_fails_after_a_rung_leaves_its_place_empty_there():
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"g": "stop", "h": "continue"}
 
 
-def test_waiting_trials_continue_when_all_others_have_failed():
+def test_waiting_trials_continue_when_all_other_trials_of_their_bracket_have_failed():
     rule = hyperband("abc", max_t=3)
     assert rule.on_result("a", 1, 1).verdict == "wait"
     rule.remove("b")
@@ -134,7 +134,7 @@ def test_waiting_trials_continue_when_all_others_have_failed():
     assert rule.released() == {}
 
 
-def test_a_trial_that_ends_while_waiting_at_a_rung_still_counts_there():
+def test_a_trial_that_ends_while_waiting_at_a_rung_still_counts_at_that_rung():
     rule = hyperband("abc", max_t=3)
     assert rule.on_result("a", 1, 9).verdict == "wait"
     rule.remove("a")
@@ -143,7 +143,7 @@ def test_a_trial_that_ends_while_waiting_at_a_rung_still_counts_there():
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"b": "stop"}
 
 
-def test_a_result_past_several_rungs_counts_at_each_and_every_waiting_trial_is_released():
+def test_a_result_past_several_rungs_counts_at_each_of_them_and_all_waiting_trials_are_released():
     rule = hyperband("abcdefghi")
     for score, trial in enumerate("abcdefgh"):
         assert rule.on_result(trial, 4, score).verdict == "wait"
@@ -151,7 +151,7 @@ def test_a_result_past_several_rungs_counts_at_each_and_every_waiting_trial_is_r
     assert {decision.verdict for decision in rule.released().values()} == {"stop"}
 
 
-def test_a_trial_ahead_of_its_bracket_waits_for_the_others_at_its_rung():
+def test_a_trial_ahead_of_its_bracket_waits_at_its_rung_for_the_other_trials():
     rule = hyperband("abcdefghi")
     for score, trial in enumerate("abcdefgh"):
         rule.on_result(trial, 1, score)
@@ -173,12 +173,12 @@ def test_a_missing_score_is_worse_than_any_number(wording):
     assert rule.released()["a"].reason == wording("episode_return_mean")
 
 
-def test_among_equal_scores_the_later_trials_continue():
+def test_of_trials_with_equal_scores_the_later_ones_continue():
     rule = hyperband("abc", max_t=3)
     assert verdicts(rule, {"c": (1, 0), "b": (1, 0), "a": (1, 0)}) == {"a": "stop", "b": "stop", "c": "continue"}
 
 
-def test_a_waiting_trial_that_reports_again_waits_on_and_its_first_score_counts():
+def test_a_waiting_trial_that_reports_again_keeps_waiting_and_its_first_score_counts():
     rule = hyperband("abc", max_t=3)
     rule.on_result("a", 1, 1)
     assert rule.on_result("a", 0.5, 7).verdict == "continue"
@@ -190,7 +190,7 @@ def test_a_waiting_trial_that_reports_again_waits_on_and_its_first_score_counts(
     assert rule.on_result("a", 1, 1).verdict == "stop"
 
 
-def test_a_pending_release_is_dropped_when_its_trial_reports_or_ends():
+def test_a_pending_release_of_a_trial_is_dropped_when_the_trial_reports_or_ends():
     rule = hyperband("abc", max_t=3)
     for score, trial in enumerate("abc"):
         rule.on_result(trial, 1, score)
@@ -199,7 +199,7 @@ def test_a_pending_release_is_dropped_when_its_trial_reports_or_ends():
     assert rule.released() == {}
 
 
-def test_more_trials_than_announced_are_refused_but_adding_one_twice_is_allowed(wording):
+def test_adding_more_trials_than_announced_is_refused_but_adding_a_trial_twice_is_allowed(wording):
     rule = hyperband("abc")
     rule.add("a")
     with wording.raised(ValueError):

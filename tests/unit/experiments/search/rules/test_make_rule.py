@@ -14,14 +14,14 @@ def rule_of(scheduler: object, trials: int = 9) -> Rule:
     return make_rule(SchedulerConfig.parse(scheduler), STOP, trials)
 
 
-def test_asha_derives_its_limit_from_the_stop_condition_with_two_rungs_before_it(wording):
+def test_asha_derives_its_limit_from_the_stop_condition_and_has_two_rungs_before_it(wording):
     rule = rule_of("asha")
     assert isinstance(rule, Asha)
     assert rule.rungs == ((10_000, 40_000),)
     assert rule.on_result("a", 160_000, 1).reason == wording("160,000")
 
 
-def test_asha_takes_every_setting(wording):
+def test_asha_accepts_each_of_its_settings(wording):
     settings = {"max_t": 60, "grace_period": 2, "reduction_factor": 3, "brackets": 2, "time_attr": "iteration"}
     rule = rule_of({"asha": {**settings, "metric": "learner/loss", "mode": "min"}})
     assert isinstance(rule, Asha)
@@ -36,14 +36,14 @@ def test_asha_takes_every_setting(wording):
     assert rule.on_result("d", 2, -4).reason == wording()
 
 
-def test_hyperband_fills_small_brackets_first_and_halves_three_times_at_most():
+def test_hyperband_fills_small_brackets_first_and_reduces_each_at_most_three_times():
     rule = rule_of("hyperband")
     assert isinstance(rule, HyperBand)
     assert [plan.places for plan in rule.plans] == [(4,), (6, 2), (12, 4, 2), (27, 9, 3, 1)]
     assert rule.plans[3].rungs == (160_000 / 27, 160_000 / 9, 160_000 / 3, 160_000)
 
 
-def test_bohb_fills_large_brackets_first_under_its_own_name(wording):
+def test_bohb_fills_large_brackets_first_and_gives_reasons_under_its_own_name(wording):
     rule = rule_of({"bohb": {"grace_period": 10, "time_attr": "iteration"}}, trials=2)
     assert isinstance(rule, HyperBand)
     assert [plan.rungs for plan in rule.plans] == [(10, 30, 90), (30, 90), (90,)]
@@ -51,7 +51,7 @@ def test_bohb_fills_large_brackets_first_under_its_own_name(wording):
     assert rule.on_result("a", 10, 0).reason == wording("10")
 
 
-def test_median_spares_trials_for_a_tenth_of_their_run():
+def test_median_stops_no_trial_in_the_first_tenth_of_its_run():
     rule = rule_of({"median": {"min_samples_required": 1}})
     assert isinstance(rule, Median)
     rule.on_result("a", 15_999, 9)

@@ -30,26 +30,26 @@ def test_a_trials_best_score_is_compared_with_the_median_of_the_others_running_m
     assert median_of({"a": [1, 3], "b": [4, 8], "c": [20, 40]}).on_result("d", 2, 5.9).reason == wording("5.9")
 
 
-def test_no_trial_is_stopped_in_the_grace_period_and_no_mean_begins_before_it():
+def test_no_trial_is_stopped_in_the_grace_period_and_means_leave_out_earlier_results():
     rule = median_of({"a": [100, 1, 3]}, grace_period=2)
     assert rule.on_result("b", 1, -5).verdict == "continue"
     assert rule.on_result("b", 2, 1).verdict == "continue"
     assert rule.on_result("b", 3, 1.9).verdict == "stop"
 
 
-def test_no_trial_is_stopped_with_too_few_others():
+def test_no_trial_is_stopped_if_too_few_other_trials_have_reached_its_time():
     rule = median_of({"a": [9], "b": [9], "c": [9, 9]}, min_samples_required=3)
     assert rule.on_result("d", 1, 0).verdict == "stop"
     assert rule.on_result("d", 2, 0).verdict == "continue"
 
 
-def test_an_ended_trial_still_counts():
+def test_a_trial_that_has_ended_still_counts_toward_the_median():
     rule = median_of({"a": [9]})
     rule.remove("a")
     assert rule.on_result("b", 1, 8).verdict == "stop"
 
 
-def test_results_without_a_number_are_left_out_of_means():
+def test_results_without_a_score_are_left_out_of_means():
     rule = median_of({"a": [None, 4, 6], "b": [math.nan, None, None]})
     assert rule.on_result("c", 1, None).verdict == "continue"
     assert rule.on_result("c", 2, 4).verdict == "continue"
@@ -61,7 +61,7 @@ def test_a_trial_without_a_score_yet_is_below_every_median(wording):
     assert rule.on_result("b", 1, None).reason == wording("learner/loss", "100")
 
 
-def test_a_row_that_comes_again_after_a_restart_is_not_counted_twice():
+def test_a_row_that_is_reported_again_after_a_restart_is_not_counted_twice():
     rule = median_of({"a": [0, 12]})
     assert rule.on_result("a", 1, 0).verdict == "continue"
     assert rule.on_result("a", 2, 12).verdict == "continue"

@@ -33,7 +33,7 @@ def gains_around(best: float, times: int = 1, count: int = 12) -> list[Gain]:
     ]
 
 
-def test_without_gains_log_scale_settings_are_drawn_log_uniformly_over_their_range():
+def test_log_scale_settings_are_drawn_log_uniformly_over_their_range_if_there_are_no_gains():
     draws = [chosen([], generator=generator(seed)) for seed in range(200)]
     assert all(1e-5 <= draw["lr"] <= 1e-1 and 0.1 <= draw["clip"] <= 0.5 for draw in draws)
     assert 0.4 < np.median([share(draw["lr"]) for draw in draws]) < 0.6
@@ -46,13 +46,13 @@ def test_settings_that_brought_gains_are_chosen_again():
     assert [share(lr) for lr in draws] == pytest.approx([0.7] * 5, abs=0.1)
 
 
-def test_the_same_generator_and_gains_in_any_order_give_the_same_settings():
+def test_the_same_generator_and_the_same_gains_in_any_order_give_the_same_settings():
     history = gains_around(0.3, times=2)
     assert chosen(history) == chosen(history[::-1]) == chosen([*history[5:], *history[:5]])
     assert chosen(history, generator=generator(1)) != chosen(history)
 
 
-def test_settings_stay_within_their_bounds_even_if_the_best_lies_beyond():
+def test_settings_stay_within_their_bounds_even_if_the_best_value_lies_outside_them():
     low, high = (chosen(gains_around(best), bounds={"lr": (1e-5, 1e-1)})["lr"] for best in (-1.0, 2.0))
     assert (low, high) == (1e-5, 1e-1)
 
@@ -113,7 +113,7 @@ def mean_distance(seed: int, learns: bool) -> float:
     return float(np.mean(distances[len(distances) // 3 :]))
 
 
-def test_choices_follow_a_moving_optimum_better_than_random_ones():
+def test_choices_follow_a_moving_optimum_better_than_random_choices_do():
     modelled = [mean_distance(seed, learns=True) for seed in range(3)]
     random = [mean_distance(seed, learns=False) for seed in range(3)]
     assert max(modelled) < min(random)

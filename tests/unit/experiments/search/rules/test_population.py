@@ -89,12 +89,12 @@ def arrive(rule: Populations, scores: Mapping[str, float | None], steps: int) ->
     return {**decided, **rule.released()}
 
 
-def test_a_result_between_two_generations_changes_nothing(tmp_path: Path) -> None:
+def test_a_result_before_the_next_generation_changes_nothing(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     assert run.rule().on_result(run.names[0], INTERVAL - 1, 5.0).verdict == "continue"
 
 
-def test_the_worst_quarter_copies_the_best_and_all_members_wait_for_the_slowest(tmp_path: Path) -> None:
+def test_the_worst_quarter_copies_the_best_members_and_all_members_wait_for_the_slowest(tmp_path: Path) -> None:
     run = Run(tmp_path, members(8))
     rule = run.rule()
     scores = dict(zip(run.names, [5.0, 80.0, 1.0, 40.0, 30.0, 90.0, None, 20.0], strict=True))
@@ -114,7 +114,7 @@ def test_the_worst_quarter_copies_the_best_and_all_members_wait_for_the_slowest(
     assert {decision.verdict for decision in arrive(rule, scores, INTERVAL + 100).values()} == {"continue"}
 
 
-def test_generations_of_training_from_data_alone_count_sgd_steps(tmp_path: Path) -> None:
+def test_generations_of_training_from_data_alone_are_measured_in_sgd_steps(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     run.settings = run.settings.replace(interval_env_steps=None, interval_sgd_steps=50)
     scores = dict(zip(run.names, [5.0, 80.0, 1.0, 40.0], strict=True))
@@ -127,7 +127,7 @@ def test_generations_of_training_from_data_alone_count_sgd_steps(tmp_path: Path)
     assert run.rule().orders(run.names[2]) == decided[run.names[2]].orders  # the decision is known again after a kill
 
 
-def test_members_with_equal_scores_are_not_copied(tmp_path: Path) -> None:
+def test_no_member_is_copied_if_all_scores_are_equal(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     decided = arrive(run.rule(), dict.fromkeys(run.names, 500.0), INTERVAL)
     assert [decision.orders.parent for decision in decided.values()] == [None] * 4
@@ -158,7 +158,7 @@ def test_each_seed_has_its_own_population(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("synchronous", [True, False])
-def test_a_kill_at_any_point_leaves_the_same_lineage(tmp_path: Path, synchronous: bool) -> None:
+def test_a_kill_at_any_point_does_not_change_the_lineage(tmp_path: Path, synchronous: bool) -> None:
     trials = members(synchronous=synchronous)
     draws = np.random.default_rng(0)
     scores = [dict(zip([trial.name for trial in trials], draws.normal(size=4), strict=True)) for _ in range(5)]
@@ -185,7 +185,7 @@ def test_a_kill_at_any_point_leaves_the_same_lineage(tmp_path: Path, synchronous
         assert lines == expected.splitlines(), arrivals
 
 
-def test_orders_are_given_again_after_a_kill(tmp_path: Path) -> None:
+def test_orders_are_given_again_unchanged_after_a_kill(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     rule = run.rule()
     decided = arrive(rule, dict(zip(run.names, [4.0, 3.0, 2.0, 1.0], strict=True)), INTERVAL)
@@ -204,7 +204,7 @@ def test_the_population_does_not_wait_for_a_member_that_has_ended(tmp_path: Path
     assert set(rule.released()) == set(run.names[:3])
 
 
-def test_a_diverged_member_continues_from_another(tmp_path: Path) -> None:
+def test_a_diverged_member_continues_from_another_member(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     rule = run.rule()
     assert rule.diverged(run.names[1]).verdict == "wait"
@@ -221,7 +221,9 @@ def test_a_population_whose_members_have_all_diverged_stops(tmp_path: Path) -> N
     assert {decision.verdict for decision in decided.values()} == {"stop"}
 
 
-def test_settings_that_the_config_refuses_are_redrawn_and_kept_unchanged_if_all_fail(tmp_path: Path) -> None:
+def test_settings_that_the_config_refuses_are_redrawn_and_the_parents_are_kept_if_all_are_refused(
+    tmp_path: Path,
+) -> None:
     run = Run(tmp_path, members())
     tried = []
 
@@ -259,7 +261,7 @@ def test_explored_settings_stay_in_their_ranges(seed: int, lr: float, epochs: in
         assert abs([1, 2, 4, 8].index(found["num_epochs"]) - [1, 2, 4, 8].index(epochs)) <= 1
 
 
-def test_gains_of_a_copy_start_at_its_parents_score_even_with_one_member_per_line() -> None:
+def test_the_gain_of_a_copy_starts_at_its_parents_score_even_with_one_member_per_record() -> None:
     def line(number: int, trial: str, score: float, parent: str | None = None) -> Generation:
         how: How = "kept" if parent is None else "modelled"
         member = MemberRecord(trial, score, number * INTERVAL, how, parent, number if parent else None, {"lr": 0.1})

@@ -18,7 +18,7 @@ from rlrun.experiments.search.rules.rule import Measure, comparable
         ("info/laps", 2, "info/laps 2"),
     ],
 )
-def test_times_read_in_their_unit(time_attr, time, words):
+def test_times_are_shown_in_their_unit(time_attr, time, words):
     assert Measure("m", "max", time_attr).moment(time) == words
 
 
@@ -33,7 +33,7 @@ def test_times_read_in_their_unit(time_attr, time, words):
         (-math.inf, "a missing m"),
     ],
 )
-def test_scores_read_as_values_of_the_metric(score, words):
+def test_scores_are_shown_as_values_of_the_metric(score, words):
     assert Measure("m", "max", "env_steps").value(score) == words
 
 

@@ -116,7 +116,7 @@ def listened(rule: Rule, on_ray: OnRay, scores: dict[str, list[float]], chance: 
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=150, deadline=None)
-def test_asha_decides_like_ray(
+def test_asha_makes_the_same_decisions_as_ray(
     trials: int, max_t: int, grace_period: int, factor: float, brackets: int, seed: int
 ) -> None:
     numbers: dict[str, Any] = {"max_t": max_t, "grace_period": grace_period, "reduction_factor": factor}
@@ -131,7 +131,7 @@ def test_asha_decides_like_ray(
     listened(rule, on_ray, scores, chance)
 
 
-def test_asha_compares_a_result_past_two_rungs_once_where_ray_compares_the_next_one_at_the_lower_rung() -> None:
+def test_asha_compares_a_trial_that_skips_a_rung_once_where_ray_later_compares_it_at_that_rung_too() -> None:
     numbers: dict[str, Any] = {"max_t": 100, "grace_period": 1, "reduction_factor": 4}
     rule = Asha(**numbers, measure=MEASURE)
     on_ray = OnRay(AsyncHyperBandScheduler("time", "score", "max", **numbers))
@@ -144,7 +144,7 @@ def test_asha_compares_a_result_past_two_rungs_once_where_ray_compares_the_next_
     assert rule.on_result("b", 6, 8).verdict == "continue"
 
 
-def test_asha_compares_a_missing_number_as_the_worst_where_ray_lets_nan_pass_every_rung() -> None:
+def test_asha_treats_a_missing_score_as_the_worst_where_ray_lets_nan_pass_every_rung() -> None:
     numbers: dict[str, Any] = {"max_t": 100, "grace_period": 1, "reduction_factor": 4}
     rule = Asha(**numbers, measure=MEASURE)
     on_ray = OnRay(AsyncHyperBandScheduler("time", "score", "max", **numbers))
@@ -163,7 +163,7 @@ def test_asha_compares_a_missing_number_as_the_worst_where_ray_lets_nan_pass_eve
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=150, deadline=None)
-def test_median_decides_like_ray(trials: int, grace_period: int, samples: int, seed: int) -> None:
+def test_median_makes_the_same_decisions_as_ray(trials: int, grace_period: int, samples: int, seed: int) -> None:
     numbers: dict[str, Any] = {"grace_period": grace_period, "min_samples_required": samples}
     rule = Median(**numbers, measure=MEASURE)
     scheduler = MedianStoppingRule("time", "score", "max", **numbers)
@@ -204,7 +204,7 @@ def test_median_counts_the_last_result_of_a_stopped_trial_once_where_ray_counts_
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=150, deadline=None)
-def test_hyperband_decides_like_ray_unless_ray_waits_for_ever(
+def test_hyperband_makes_the_same_decisions_as_ray_unless_ray_waits_forever(
     trials: int, shape: tuple[int, int], failing: int, seed: int
 ) -> None:
     max_t, factor = shape
@@ -262,7 +262,7 @@ def fates_of_rays(
     return time, any(trial.status == Trial.PAUSED for trial in on_ray.trials.values())
 
 
-def test_hyperband_goes_on_after_a_late_failure_where_ray_waits_for_ever() -> None:
+def test_hyperband_continues_after_a_late_failure_where_ray_waits_forever() -> None:
     rule = HyperBand(max_t=9, grace_period=1, reduction_factor=3, trials=17, measure=MEASURE)
     on_ray = OnRay(HyperBandScheduler("time", "score", "max", max_t=9, reduction_factor=3))
     for scheduler in (rule, on_ray):
@@ -279,14 +279,14 @@ def test_hyperband_goes_on_after_a_late_failure_where_ray_waits_for_ever() -> No
     assert not {"t14", "t15"} & set(on_ray.runnable())
 
 
-def test_hyperband_follows_the_paper_in_its_number_of_brackets_where_ray_rounds_it_up() -> None:
+def test_hyperband_has_the_number_of_brackets_of_the_paper_where_ray_rounds_it_up() -> None:
     rule = HyperBand(max_t=8, grace_period=1, reduction_factor=3, trials=100, measure=MEASURE)
     assert [plan.places[0] for plan in rule.plans] == [2, 3]  # s_max = floor(log3 8) = 1
     scheduler = HyperBandScheduler("time", "score", "max", max_t=8, reduction_factor=3)
     assert scheduler._s_max_1 == 3  # round(log3 8) + 1, whose last bracket would begin at 8 / 9
 
 
-def test_hyperband_compares_a_result_at_every_rung_it_is_past_where_ray_waits_for_ever() -> None:
+def test_hyperband_compares_a_result_at_every_rung_it_has_passed_where_ray_waits_forever() -> None:
     rule = HyperBand(max_t=9, grace_period=1, reduction_factor=3, trials=17, measure=MEASURE)
     on_ray = OnRay(HyperBandScheduler("time", "score", "max", max_t=9, reduction_factor=3))
     for number in range(17):

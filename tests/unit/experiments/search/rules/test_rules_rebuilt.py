@@ -173,7 +173,9 @@ def test_a_rebuilt_rule_continues_as_if_the_run_had_not_been_interrupted(
 @pytest.mark.parametrize("kind", RULES)
 @given(trials=st.integers(1, 20), seed=st.integers(0, 2**32), cut=st.floats(0, 1))
 @settings(max_examples=100, deadline=None)
-def test_rows_that_come_again_after_an_interrupt_change_nothing(kind: str, trials: int, seed: int, cut: float) -> None:
+def test_rows_that_are_reported_again_after_an_interrupt_change_nothing(
+    kind: str, trials: int, seed: int, cut: float
+) -> None:
     chance = Random(seed)
     world = world_of(trials, chance)
     events = played(RULES[kind](trials), world, chance)
@@ -218,7 +220,7 @@ def test_hyperbands_decisions_do_not_depend_on_the_order_of_results(kind: str, t
     }
 
 
-def test_a_row_lost_with_its_record_is_compared_like_a_new_one() -> None:
+def test_a_row_whose_decision_record_was_lost_is_compared_like_a_new_row() -> None:
     world, rule = World([[4.0], [0.0], [5.0]], places=3), RULES["asha"](3)
     events = [Event("add", trial) for trial in world.trials]  # the second trial's bracket begins at 3
     events += [Event("result", trial, 1, Decision("continue", rung=1)) for trial in ("t00", "t02")]

@@ -63,14 +63,14 @@ def points_of(history: History, numbers: list[int]) -> list[list[float]]:
     return [[(math.log10(each[("lr",)]) + 4) / 2, "abc".index(each[("net",)])] for each in values]
 
 
-def test_the_largest_budget_with_enough_observations_is_modelled() -> None:
+def test_the_largest_budget_with_enough_observations_is_the_one_modelled() -> None:
     budgets: dict[float, list[float]] = {1: [0.0] * 20, 3: [0.0] * (LEAST + 2), 9: [0.0] * (LEAST + 1)}
     assert model_budget(observed(budgets)) == 3
     budgets[9].append(0.0)
     assert model_budget(observed(budgets)) == 9
 
 
-def test_without_enough_observations_there_is_no_model_and_draws_are_random() -> None:
+def test_draws_are_random_until_there_are_enough_observations_for_a_model() -> None:
     history = observed({1: [1.0] * (LEAST + 1)})
     assert model_budget(history) is None
     for seed in range(5):
@@ -80,13 +80,13 @@ def test_without_enough_observations_there_is_no_model_and_draws_are_random() ->
         assert BohbSearcher().propose(history, seed) == drawn
 
 
-def test_failures_do_not_make_a_budget_large_enough() -> None:
+def test_failed_trials_do_not_count_as_observations_of_a_budget() -> None:
     history = observed({1: [0.0] * 10, 3: [0.0] * (LEAST + 1)})
     history.scores.update(dict.fromkeys(range(20, 30)))
     assert model_budget(history) == 1
 
 
-def test_without_intermediate_results_final_scores_are_modelled() -> None:
+def test_final_scores_are_modelled_if_there_are_no_intermediate_results() -> None:
     history = history_of(8)
     history.scores.update({number: float(number) for number in range(LEAST + 1)})
     history.scores[7] = None
@@ -96,7 +96,7 @@ def test_without_intermediate_results_final_scores_are_modelled() -> None:
 
 
 @pytest.mark.parametrize("number", [5, 6, 7, 20, 21, 100])
-def test_configurations_are_split_as_in_equation_3(number: int) -> None:
+def test_configurations_are_split_as_in_equation_3_of_the_paper(number: int) -> None:
     good = max(LEAST, math.floor(0.15 * number))
     assert split(number, LEAST) == (good, max(LEAST, number - good))
 
@@ -109,7 +109,7 @@ def test_the_density_matches_equation_2_of_the_paper() -> None:
     assert density.at(np.array(places)) == pytest.approx([plain_density(points, place) for place in places])
 
 
-def test_a_density_of_options_adds_up_to_one() -> None:
+def test_the_density_over_the_options_of_a_choice_adds_up_to_one() -> None:
     density = Density.fit(np.array([[0.0], [0.0], [2.0], [3.0]]), [4])
     assert density.at(np.array([[0.0], [1.0], [2.0], [3.0]])).sum() == pytest.approx(1)
 
@@ -121,7 +121,7 @@ def test_equal_points_get_the_minimum_bandwidth_without_an_error() -> None:
     assert np.isfinite(density.at(drawn)).all()
 
 
-def test_samples_have_three_times_the_bandwidth_and_stay_between_the_ends() -> None:
+def test_samples_are_drawn_with_three_times_the_bandwidth_and_stay_in_range() -> None:
     points = np.array([[0.5, 0.0], [0.52, 0.0], [0.48, 0.0], [0.5, 1.0]])
     density = Density.fit(points, [0, 3])
     drawn = density.sample(20_000, np.random.default_rng(0))
@@ -135,7 +135,7 @@ def test_samples_have_three_times_the_bandwidth_and_stay_between_the_ends() -> N
     assert set(edge[:, 1]) == {0.0, 1.0, 2.0}
 
 
-def test_the_sample_with_the_highest_ratio_is_suggested() -> None:
+def test_the_sample_with_the_highest_density_ratio_is_suggested() -> None:
     scores = [float(value) for value in np.random.default_rng(5).normal(size=30)]
     history = observed({27: scores})
     seed = modelling_seed()
@@ -150,7 +150,7 @@ def test_the_sample_with_the_highest_ratio_is_suggested() -> None:
     assert suggested[("net",)] == "abc"[int(best[1])]
 
 
-def test_a_failure_is_worse_than_all_scores_of_the_budget() -> None:
+def test_a_failure_counts_as_worse_than_all_scores_of_its_budget() -> None:
     scores = [float(value) for value in np.random.default_rng(5).normal(size=12)]
     failing = observed({1: scores})
     failing.scores[12] = None
@@ -159,7 +159,7 @@ def test_a_failure_is_worse_than_all_scores_of_the_budget() -> None:
     assert BohbSearcher().propose(failing, seed) == BohbSearcher().propose(worst, seed)
 
 
-def test_scores_of_another_budget_are_not_mixed_in() -> None:
+def test_scores_of_different_budgets_are_not_mixed() -> None:
     scores = [float(value) for value in np.random.default_rng(5).normal(size=12)]
     seed = modelling_seed()
     alone = observed({9: scores})
@@ -167,7 +167,7 @@ def test_scores_of_another_budget_are_not_mixed_in() -> None:
     assert BohbSearcher().propose(with_others, seed) == BohbSearcher().propose(alone, seed)
 
 
-def test_a_third_of_the_suggestions_is_random() -> None:
+def test_a_third_of_the_suggestions_are_random() -> None:
     history = observed({1: [float(number) for number in range(20)]})
     random = 0
     for seed in range(300):

@@ -39,7 +39,7 @@ def test_these_tests_cover_every_kind_of_search_space() -> None:
 
 
 @pytest.mark.parametrize("kind", SPACES)
-def test_values_drawn_from_a_space_survive_a_round_trip_through_coordinates(kind: str) -> None:
+def test_values_drawn_from_a_search_space_survive_a_round_trip_through_coordinates(kind: str) -> None:
     drawn = dimension(kind)
     for values in expand({("x",): drawn.space}, 200, seed=1):
         value = values[("x",)]
@@ -48,7 +48,7 @@ def test_values_drawn_from_a_space_survive_a_round_trip_through_coordinates(kind
 
 
 @pytest.mark.parametrize("kind", SPACES)
-def test_values_survive_a_round_trip_through_json(kind: str) -> None:
+def test_values_of_a_search_space_survive_a_round_trip_through_json(kind: str) -> None:
     drawn = dimension(kind)
     for values in expand({("x",): drawn.space}, 50, seed=1):
         assert same(drawn.read(json.loads(json.dumps(values[("x",)]))), values[("x",)])
@@ -65,7 +65,7 @@ def test_every_point_of_the_unit_interval_maps_to_a_value_within_the_bounds(kind
 
 
 @pytest.mark.parametrize("kind", ["quniform", "qloguniform", "randint", "qrandint", "lograndint"])
-def test_the_interval_holds_exactly_the_values_that_the_space_draws(kind: str) -> None:
+def test_the_unit_interval_maps_to_exactly_the_values_that_can_be_drawn_from_the_space(kind: str) -> None:
     drawn = dimension(kind)
     possible = {values[("x",)] for values in expand({("x",): drawn.space}, 3000, seed=0)}
     assert {drawn.value(drawn.from_unit(place)) for place in np.linspace(0, 1, 3001)} == possible
@@ -80,14 +80,14 @@ def test_uniform_points_of_the_unit_interval_give_values_as_often_as_draws_from_
         assert abs(found - even[value]) < 4.5 * math.sqrt(even[value])
 
 
-def test_log_spaces_give_equal_room_to_each_decade_and_normal_ones_to_each_quantile() -> None:
+def test_log_spaces_give_equal_room_to_each_decade_and_normal_spaces_to_each_quantile() -> None:
     assert dimension("loguniform").from_unit(0.25) == pytest.approx(1e-4)
     assert dimension("loguniform").unit(1e-2) == pytest.approx(0.75)
     assert dimension("normal").value(0.5) == 3.0
     assert dimension("normal").value(0.8413447460685429) == pytest.approx(5.0)
 
 
-def test_extreme_values_of_a_normal_space_get_the_last_coordinate() -> None:
+def test_extreme_values_of_a_normal_space_are_clipped_to_the_last_coordinate() -> None:
     normal = dimension("normal")
     assert normal.coordinate(1e6) == normal.high
     assert normal.value(1.0) == pytest.approx(3.0 + 6 * 2.0, rel=0.01)
@@ -98,7 +98,7 @@ def test_options_that_compare_equal_in_python_are_distinguished() -> None:
     assert [choice.coordinate(option) for option in SPACES["choice"]] == list(range(len(SPACES["choice"])))
 
 
-def test_an_option_that_is_there_twice_keeps_both_its_places() -> None:
+def test_an_option_that_is_listed_twice_keeps_both_of_its_indices() -> None:
     choice = dimension("choice", ["a", "a", "b"])
     assert [choice.value(index) for index in range(3)] == ["a", "a", "b"]
 
@@ -107,23 +107,23 @@ def test_an_option_that_is_there_twice_keeps_both_its_places() -> None:
     ("kind", "arguments", "value"),
     [("choice", [[64, 64]], [64, 64]), ("randint", [3, 4], 3), ("quniform", [0.3, 0.35, 0.1], 0.3)],
 )
-def test_a_space_of_one_value_is_constant(kind: str, arguments: list[Any], value: Any) -> None:
+def test_a_search_space_with_a_single_value_is_constant(kind: str, arguments: list[Any], value: Any) -> None:
     constant = dimension(kind, arguments)
     assert constant.is_constant
     assert constant.value(constant.first) == value
 
 
-def test_a_range_of_several_values_is_not_constant() -> None:
+def test_a_search_space_with_several_values_is_not_constant() -> None:
     assert not any(dimension(kind).is_constant for kind in SPACES)
 
 
-def test_a_quantized_log_range_whose_first_multiple_is_zero_works() -> None:
+def test_a_quantized_log_range_may_have_zero_as_its_first_multiple() -> None:
     tiny = dimension("qloguniform", [1e-12, 5.0, 1.0])
     assert multiples(1e-12, 5.0, 1.0)[0] == 0
     assert tiny.value(tiny.from_unit(tiny.unit(0))) == 0.0
     assert tiny.value(tiny.high) == 5.0
 
 
-def test_dimensions_have_the_names_of_the_table_of_trials() -> None:
+def test_dimensions_have_the_names_used_in_the_table_of_trials() -> None:
     spaces, _ = find_spaces({"config": {"lr": {"uniform": [0, 1]}, "model": {"lr": {"uniform": [0, 1]}}}})
     assert [each.name for each in dimensions_of(spaces)] == ["config.lr", "model.lr"]

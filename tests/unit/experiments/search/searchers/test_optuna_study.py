@@ -41,7 +41,7 @@ def study(folder: Path) -> optuna.Study:
     return optuna.load_study(study_name="cartpole", storage=storage, sampler=optuna.samplers.RandomSampler())
 
 
-def test_the_study_holds_every_configuration_with_its_state_and_score(tmp_path: Path) -> None:
+def test_the_study_contains_every_configuration_with_its_state_and_score(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     for number in range(6):
         searcher.suggest(number)
@@ -69,7 +69,7 @@ def test_the_study_holds_every_configuration_with_its_state_and_score(tmp_path: 
         assert trials[number].user_attrs == {"bias": values[("bias",)]}
 
 
-def test_parameters_have_the_distributions_of_the_spec(tmp_path: Path) -> None:
+def test_parameters_of_the_study_have_the_distributions_given_in_the_spec(tmp_path: Path) -> None:
     open_search(tmp_path).suggest(0)
     assert study(tmp_path).trials[0].distributions == {
         "lr": FloatDistribution(1e-5, 1e-1, log=True),
@@ -81,7 +81,7 @@ def test_parameters_have_the_distributions_of_the_spec(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "direction"), [("max", "MAXIMIZE"), ("min", "MINIMIZE")])
-def test_the_study_direction_follows_the_mode_and_scores_keep_their_sign(
+def test_the_direction_of_the_study_follows_the_mode_and_scores_keep_their_sign(
     mode: str, direction: str, tmp_path: Path
 ) -> None:
     searcher = open_search(tmp_path, mode)
@@ -111,7 +111,7 @@ def test_a_resume_rewrites_the_same_study_even_if_its_file_was_damaged(tmp_path:
             assert abs((was.datetime_start - now.datetime_start).total_seconds()) < 1e-3
 
 
-def test_the_study_continues_after_a_resume(tmp_path: Path) -> None:
+def test_a_resumed_search_continues_its_optuna_study(tmp_path: Path) -> None:
     open_search(tmp_path).suggest(0)
     resumed = open_search(tmp_path)
     resumed.complete(0, 1.0)
@@ -119,7 +119,7 @@ def test_the_study_continues_after_a_resume(tmp_path: Path) -> None:
     assert [trial.state for trial in study(tmp_path).trials] == [TrialState.COMPLETE, TrialState.RUNNING]
 
 
-def test_a_configuration_that_ends_again_gets_its_new_score(tmp_path: Path) -> None:
+def test_a_configuration_completed_again_is_given_its_new_score_in_the_study(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     for number in range(3):
         searcher.suggest(number)
@@ -151,7 +151,7 @@ def test_a_stale_lock_left_by_a_kill_does_not_block_a_resume(tmp_path: Path, mon
     assert not (tmp_path / "optuna.log.lock").is_symlink()
 
 
-def test_a_full_disk_is_reported_and_the_study_stays_usable(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_the_study_usable(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     searcher.suggest(0)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

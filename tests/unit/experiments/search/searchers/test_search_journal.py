@@ -67,7 +67,7 @@ def test_the_journal_records_the_search_with_one_line_per_event(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("kind", "configurations"), [("bohb", 12), ("optuna", 7)])
-def test_a_search_killed_at_any_point_resumes_as_if_uninterrupted(
+def test_a_search_killed_at_any_point_resumes_as_if_it_had_not_been_interrupted(
     kind: str, configurations: int, tmp_path: Path
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -94,7 +94,7 @@ def test_a_resumed_search_repeats_its_recorded_suggestions(tmp_path: Path) -> No
     assert len(lines(tmp_path)) == 2
 
 
-def test_results_are_known_after_a_resume(tmp_path: Path) -> None:
+def test_a_resumed_search_has_the_history_of_scores_and_failures(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     run_search(searcher, 6)
     resumed = open_search(tmp_path)
@@ -109,7 +109,7 @@ def test_suggestions_may_be_requested_in_any_order(tmp_path: Path) -> None:
     assert open_search(tmp_path).suggested == {2: values[0], 0: values[1]}
 
 
-def test_choices_read_from_the_journal_are_the_options_of_the_spec(tmp_path: Path) -> None:
+def test_options_read_from_the_journal_are_the_same_objects_as_in_the_spec(tmp_path: Path) -> None:
     run_search(open_search(tmp_path), 9)
     options = SPACES["net"]["choice"]
     assert all(
@@ -171,7 +171,7 @@ def test_a_recorded_suggestion_takes_precedence_over_a_recomputed_one(tmp_path: 
     assert resumed.notes() == []
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_damaged_journal_line_gives_its_file_and_line_number(tmp_path: Path) -> None:
     run_search(open_search(tmp_path), 3)
     text = (tmp_path / "search.jsonl").read_text().splitlines(keepends=True)
     for wrong, what in (("{x\n", "cannot parse"), ('{"suggest": "x"}\n', "cannot parse")):
@@ -180,7 +180,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
             open_search(tmp_path)
 
 
-def test_the_journal_of_another_search_is_refused(tmp_path: Path, wording) -> None:
+def test_the_journal_of_a_different_search_is_rejected(tmp_path: Path, wording) -> None:
     open_search(tmp_path)
     with wording.raised(UsageError):
         open_search(tmp_path, metric="x", seed=5)

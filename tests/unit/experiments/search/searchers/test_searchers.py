@@ -105,7 +105,7 @@ def test_every_suggestion_lies_within_the_search_spaces(kind: str, tmp_path: Pat
         )
 
 
-def test_suggestions_are_better_than_random_draws(kind: str, tmp_path: Path) -> None:
+def test_suggestions_score_better_than_random_draws(kind: str, tmp_path: Path) -> None:
     best, best_random = [], []
     for seed in range(3):
         scores = [score for _, score in search(folder(tmp_path, seed), kind, BOWL, bowl, 40) if score is not None]
@@ -117,7 +117,7 @@ def test_suggestions_are_better_than_random_draws(kind: str, tmp_path: Path) -> 
     assert sum(best) > sum(best_random)
 
 
-def test_searchers_minimize_in_mode_min(kind: str, tmp_path: Path) -> None:
+def test_in_mode_min_searchers_minimize_the_score(kind: str, tmp_path: Path) -> None:
     def loss(**values: Any) -> float:
         return -bowl(**values)
 
@@ -148,7 +148,7 @@ def test_proposing_does_not_modify_the_history(kind: str) -> None:
     assert history == history_of(20)
 
 
-def test_the_order_in_which_results_came_does_not_matter(kind: str) -> None:
+def test_proposals_do_not_depend_on_the_order_in_which_results_arrived(kind: str) -> None:
     history, shuffled = history_of(20), history_of(20)
     shuffled.scores = dict(reversed(history.scores.items()))
     shuffled.configurations = dict(reversed(history.configurations.items()))
@@ -179,11 +179,11 @@ def test_fewer_configurations_are_suggested_in_regions_that_fail(kind: str, tmp_
     assert fails < 30  # of 90, half of which would fail if drawn at random
 
 
-def test_a_search_in_which_every_configuration_fails_continues_at_random(kind: str, tmp_path: Path) -> None:
+def test_a_search_whose_configurations_all_fail_keeps_suggesting_different_ones(kind: str, tmp_path: Path) -> None:
     found = search(folder(tmp_path, 0), kind, BOWL, lambda **values: None, 20)
     assert len({repr(values) for values, _ in found}) == 20
 
 
-def test_a_search_with_a_single_option_keeps_suggesting_it(kind: str, tmp_path: Path) -> None:
+def test_a_search_over_a_single_option_keeps_suggesting_it(kind: str, tmp_path: Path) -> None:
     found = search(folder(tmp_path, 0), kind, {"lr": {"choice": [0.1]}}, lambda lr: lr, 12)
     assert [values for values, _ in found] == [{("lr",): 0.1}] * 12

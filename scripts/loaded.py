@@ -76,7 +76,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Loaded:
-    """A module that a training has loaded.
+    """A module that a training run has loaded.
 
     Attributes:
         name: Its dotted name.

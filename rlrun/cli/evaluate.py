@@ -139,7 +139,7 @@ def evaluate(
 
 
 def _clients_on(env: EnvConfig, port: int) -> EnvConfig:
-    """The external env of a training, with a server on another port."""
+    """The external env of a training run, with a server on another port."""
     if env.external is None:
         raise click.UsageError(
             f"--port needs a policy trained in an external env (env: {{external: ...}}), but its env is {env.id}"

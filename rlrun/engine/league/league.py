@@ -39,7 +39,7 @@ LEAGUE_METRICS = (
         mode="max",
     ),
 )
-"""Metrics of a training with a league."""
+"""Metrics of a training run with a league."""
 
 
 class League:

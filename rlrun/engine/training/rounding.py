@@ -1,4 +1,4 @@
-"""Dependence of a training's rounding in C kernels on processor and BLAS: predicted from settings, and recorded."""
+"""Dependence of a training run's rounding in C kernels on processor and BLAS: predicted from settings, and recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALL_PROCESSORS = "the same on all processors with fused multiply-add"
 
 
 def kernels_record(running: RunningTraining, policies: Policies) -> dict[str, Any]:
-    """Returns the manifest's entries about the rounding of a training whose updates run in C kernels.
+    """Returns the manifest's entries about the rounding of a training run whose updates run in C kernels.
 
     `kernels` is a hash of everything that the kernels' rounding depends on. `depends_on_processor` is the reason why
     the hash includes processor and BLAS, or "" if it does not.
@@ -47,13 +47,13 @@ def has_other_rounding(recorded: object) -> bool:
 
 
 def dependence_on_processor(running: RunningTraining, policies: Policies) -> str:
-    """Returns the reason why networks and updates of a training depend on processor and BLAS; "" if they do not.
+    """Returns the reason why networks and updates of a training run depend on processor and BLAS; "" if they do not.
 
     There is no dependence if C kernels compute everything, and no matrix product is large enough to be left to the
     BLAS. Computations that have not run yet count as a reason, and so does users' code.
 
     Args:
-        running: A training whose updates run in C kernels.
+        running: A training run whose updates run in C kernels.
         policies: Policies of the training.
     """
     if reason := _by_settings(policies):
@@ -70,7 +70,7 @@ def expected_dependence(policies: Policies, spaces: Mapping[str, Spaces]) -> str
     """Returns the reason why networks and updates will depend on processor and BLAS, as far as the settings show.
 
     Args:
-        policies: Policies of a training that has not started.
+        policies: Policies of a training run that has not started.
         spaces: Observation and action space of each policy.
     """
     for algorithm in policies.algorithms.values():

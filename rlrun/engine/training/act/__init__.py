@@ -1,1 +1,1 @@
-"""Acting, evaluation and games with a training's current weights."""
+"""Acting, evaluation and games with a training run's current weights."""

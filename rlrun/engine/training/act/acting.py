@@ -1,4 +1,4 @@
-"""Acting and evaluation with the current weights of a training's policies."""
+"""Acting and evaluation with the current weights of a training run's policies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEWEST_OF_OTHER_KIND = 5
 
 
 class Acting:
-    """Acts and evaluates with the current weights of a training's policies, in this process.
+    """Acts and evaluates with the current weights of a training run's policies, in this process.
 
     Args:
         description: The training's env, policies and seed.

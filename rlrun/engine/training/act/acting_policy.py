@@ -1,4 +1,4 @@
-"""Policy for acting with the current weights of a training, separate from its rollout workers."""
+"""Policy for acting with the current weights of a training run, separate from its rollout workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRIVILEGED_PARTS = "rlrun.engine.training.act.privileged_parts:privileged_parts"
 
 
 class ActingPolicy:
-    """Policy that acts with the current weights of a training, separate from the rollout workers.
+    """Policy that acts with the current weights of a training run, separate from the rollout workers.
 
     Args:
         trainee: The policy in training whose weights are used.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Games:
-    """Plays games between a training's policies and opponents, in a multi-agent env with two sides.
+    """Plays games between a training run's policies and opponents, in a multi-agent env with two sides.
 
     The sides are called `first` and `second`. A policy plays a side if the training's mapping of agents to policies
     assigns the side's agents to it.

@@ -1,1 +1,1 @@
-"""Assembly of a training's parts from env, algorithms and settings, and its description before it starts."""
+"""Assembly of a training run's parts from env, algorithms and settings, and its description before it starts."""

@@ -1,4 +1,4 @@
-"""Creation of a training's learners, rollout workers and dataflow, for one or several policies."""
+"""Creation of a training run's learners, rollout workers and dataflow, for one or several policies."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PARTS = {
     "dataflow of tensors": "rlrun.engine.training.assemble.tensor_training:put_on_device",
     "worker of tensors": "rlrun.engine.training.assemble.tensor_training:tensor_worker",
 }
-"""Import paths of a training's optional parts, which are imported if its settings need them."""
+"""Import paths of a training run's optional parts, which are imported if its settings need them."""
 
 
 def assemble(
@@ -81,7 +81,7 @@ def assemble(
     output: Path | None = None,
     hooks: Sequence[Mapping[str, Mapping[str, Any]]] = (),
 ) -> RunningTraining:
-    """Creates the parts of a training: policies with their learners, rollout workers and dataflow.
+    """Creates the parts of a training run: policies with their learners, rollout workers and dataflow.
 
     Args:
         env: The environment, or the multi-agent world.

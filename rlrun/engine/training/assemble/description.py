@@ -1,4 +1,4 @@
-"""Description of a training, available before it starts: dataflow, metrics, networks, and validation."""
+"""Description of a training run, available before it starts: dataflow, metrics, networks, and validation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ANY_ENV = EnvConfig(id="CartPole-v1")
 
 @dataclass(frozen=True)
 class Description:
-    """Description of a training, started or not: its env or multi-agent world, policies and seed.
+    """Description of a training run, started or not: its env or multi-agent world, policies and seed.
 
     Attributes:
         env: The environment, or the multi-agent world.

@@ -1,4 +1,4 @@
-"""Placeholder for the env of a training that learns from data sets and steps no env; it has the data's spaces."""
+"""Placeholder for the env of a training run that learns from data sets and steps no env; it has the data's spaces."""
 
 from __future__ import annotations
 

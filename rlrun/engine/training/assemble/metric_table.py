@@ -1,4 +1,4 @@
-"""Table of all metrics in a training's results, collected from the declarations of its parts."""
+"""Table of all metrics in a training run's results, collected from the declarations of its parts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ WORLD_METRICS = (
         "agents/<agent>/episode_return_mean", "", "Mean return per agent over 100 episodes, for up to 32 agents", "max"
     ),
 )
-"""Metrics of a training in a multi-agent world as a whole; a world's return is the sum over all agents."""
+"""Metrics of a training run in a multi-agent world as a whole; a world's return is the sum over all agents."""
 
 POLICY_METRICS = (
     Metric("agent_steps", "agent steps", "Steps of the policy's agents so far"),
@@ -90,7 +90,7 @@ def metric_table(
     *,
     has_many_agents: bool,
 ) -> list[Metric]:
-    """Returns all metrics that a training's results may have, without creating the training.
+    """Returns all metrics that a training run's results may have, without creating the training.
 
     Args:
         policies: The policies, whose algorithms declare metrics.

@@ -1,4 +1,4 @@
-"""Policies of a training: one for a single-agent env, one or several for a multi-agent world."""
+"""Policies of a training run: one for a single-agent env, one or several for a multi-agent world."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLICY_SPEC = "rlrun.engine.training.assemble.policy_spec:PolicySpec"
 
 @dataclass(frozen=True)
 class Policies:
-    """The policies of a training: their algorithms, which agents they act for, and which of them learn.
+    """The policies of a training run: their algorithms, which agents they act for, and which of them learn.
 
     Attributes:
         algorithms: Algorithms with their settings, by policy. `sampling` overrides their settings for collecting

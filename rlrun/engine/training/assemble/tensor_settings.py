@@ -1,4 +1,4 @@
-"""Validation of the settings of a training in an env of tensors."""
+"""Validation of the settings of a training run in an env of tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def refuse_misfits(
     env: EnvConfig, policies: Policies, *, records: bool, hooks: Sequence[Mapping[str, Mapping[str, Any]]]
 ) -> None:
-    """Validates that a training's settings work with an env of tensors.
+    """Validates that a training run's settings work with an env of tensors.
 
     Args:
         env: The env.

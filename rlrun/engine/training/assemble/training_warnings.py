@@ -24,7 +24,7 @@ class TrainingWarnings:
         self._looks_for_weights = True
 
     def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
-        """Prepares the check when a training starts or resumes.
+        """Prepares the check when a training run starts or resumes.
 
         Only new runs are checked: some dataflows send weights rarely, so a resumed run may send none for a while.
 

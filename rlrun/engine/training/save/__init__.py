@@ -1,1 +1,1 @@
-"""Saving a training's state in checkpoints, and restoring it."""
+"""Saving a training run's state in checkpoints, and restoring it."""

@@ -1,4 +1,4 @@
-"""Reading of a training's checkpoint: its sections, policies, optimizers and settings."""
+"""Reading of a training run's checkpoint: its sections, policies, optimizers and settings."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def saved_training(
     env: EnvLike | None = None,
     eval_env: EnvLike | None = None,
 ) -> SavedTraining:
-    """Reads env, policies and seed of a training from its checkpoint.
+    """Reads env, policies and seed of a training run from its checkpoint.
 
     Args:
         content: The checkpoint.
@@ -306,8 +306,8 @@ def saved_training(
 
     Raises:
         CheckpointRefused: The checkpoint names code or files outside that list, and `trust` is False.
-        CheckpointError: The spec does not describe a training, or the training uses another algorithm, or the env has
-            no import name and no replacement is given.
+        CheckpointError: The spec does not describe a training run, or the run uses another algorithm, or the env has no
+            import name and no replacement is given.
     """
     try:
         saved, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]

@@ -1,4 +1,4 @@
-"""Content of a training's checkpoint: a section for each part of the training, each with a version number.
+"""Content of a training run's checkpoint: a section for each part of the training, each with a version number.
 
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes

@@ -48,7 +48,7 @@ def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] 
 def load(
     start: Callable[..., RunningTraining], policies: Policies, content: Content, *, for_training: bool = True
 ) -> None:
-    """Restores a training from a checkpoint.
+    """Restores a training run from a checkpoint.
 
     If the set of policies has changed since the checkpoint, new policies keep their initial state, and all envs begin
     new episodes. A dataflow is then restored only if it consists of the same operators.

@@ -1,4 +1,4 @@
-"""Sections of a training's checkpoint, with version numbers."""
+"""Sections of a training run's checkpoint, with version numbers."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     @override
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.pause()
-        gc.collect()  # a `Training` has reference cycles, which Python would otherwise collect only after a hundred trials
+        gc.collect()  # a `Training` has reference cycles, which Python might otherwise keep for a hundred trials
         self.setup(new_config)
         return True
 

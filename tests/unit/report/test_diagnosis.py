@@ -155,7 +155,7 @@ def test_rarely_broadcast_weights_are_diagnosed_as_stale_experience(tmp_path: Pa
     )
 
 
-def test_seeds_of_which_some_never_try_the_best_arm_are_diagnosed_as_disagreeing(
+def test_seeds_are_diagnosed_as_disagreeing_if_some_never_try_the_best_arm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)

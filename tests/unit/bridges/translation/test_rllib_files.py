@@ -166,7 +166,7 @@ def test_the_entropy_coeff_of_the_new_learner_api_is_divided_by_the_batch_size()
     assert config["entropy_coeff"] == pytest.approx(0.01 / 500)
 
 
-def test_a_key_without_effect_in_rllib_is_dropped() -> None:
+def test_a_key_that_has_no_effect_in_rllib_is_dropped() -> None:
     config = config_of("DDPG", "{lr: 0.5, actor_lr: 0.25}", "Pendulum-v1")
     assert (config["lr"], "critic_lr" in config) == (0.25, False)  # the critics' 1e-3 is the default of both libraries
     assert "gamma" not in config_of("ES", "{gamma: 0.9}")
@@ -294,7 +294,7 @@ def test_policy_settings_override_those_of_the_experiment() -> None:
     assert ("gamma", 11) in places
 
 
-def test_unknown_settings_and_settings_shared_by_all_policies_are_refused_in_a_single_policy(wording) -> None:
+def test_one_policys_own_config_may_not_contain_unknown_settings_or_settings_shared_by_all_policies(wording) -> None:
     assert problems(OWN % ("PPO", "num_workers: 2")) == wording("num_workers")
     assert problems(OWN % ("PPO", "gama: 0.5")) == wording("gama", "gamma")
     assert problems(OWN.replace("{%s}", "%s") % ("PPO", "5")) == wording("5")

@@ -44,7 +44,7 @@ def test_positions_inside_episodes_are_restored_by_replaying_with_the_reset_opti
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_resumed_training_with_reset_options_matches_an_uninterrupted_one_bit_for_bit(tmp_path):
+def test_a_resumed_run_with_reset_options_matches_an_uninterrupted_run_bit_for_bit(tmp_path):
     settings = {
         "num_envs_per_worker": 2,
         "train_batch_size": 16,

@@ -266,7 +266,7 @@ def test_a_client_does_not_time_out_while_it_is_waiting_for_an_answer() -> None:
     assert not episodes.take(0).ended
 
 
-def test_a_client_with_another_major_protocol_version_is_refused_with_both_versions() -> None:
+def test_the_error_for_a_client_with_a_different_major_protocol_version_names_both_versions() -> None:
     refused = told(served(), "hello", protocol="2.3")
     assert refused["error"] == "protocol_mismatch"
     assert "'2.3'" in refused["message"]

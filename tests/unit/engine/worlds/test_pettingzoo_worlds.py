@@ -102,7 +102,7 @@ def test_turns_of_a_classic_game_match_the_results_of_its_last_method(name: str)
     assert all(len(of_agent) > 1 for of_agent in turns.values())
 
 
-def test_turns_of_an_mpe_env_match_the_results_of_its_last_method() -> None:
+def test_an_mpe_env_played_turn_by_turn_gives_the_same_episode_as_calls_to_last() -> None:
     module = importlib.import_module("mpe2.simple_adversary_v3")
     assert episode_by_world(TurnBasedWorld(module.env(max_cycles=4)), 5) == episode_by_last(module.env(max_cycles=4), 5)
 

@@ -180,7 +180,7 @@ class SlurmLab:
         for name in ("slurmctld", *self.nodes, "munge"):
             with suppress(FileNotFoundError, ProcessLookupError, ValueError):
                 pid = int((self.folder / f"{name}.pid").read_text())
-                if str(self.folder) in " ".join([*_environ(pid), _command_line(pid)]):  # the pid may be reused
+                if str(self.folder) in " ".join([*_environ(pid), _command_line(pid)]):  # the pid may have been reused
                     os.kill(pid, signal.SIGTERM)
         with suppress(RuntimeError):
             self.wait_for(lambda: not any(map(self.processes, self.nodes)), "processes do not end", 30)

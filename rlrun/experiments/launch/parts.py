@@ -211,7 +211,7 @@ def _run_parts(
             with log.printing_to_terminal():
                 end_without_copy(loss)
 
-        # Before `interrupts`, so that Ctrl-C ends the wait for a former owner.
+        # Entered before `interrupts`, so that Ctrl-C ends the wait for a former owner.
         owners = [stack.enter_context(owned(part.directory, taken_over)) for part in parts]
         stack.enter_context(interrupts)
         session = stack.enter_context(ray)

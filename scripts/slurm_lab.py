@@ -294,7 +294,7 @@ def _pids() -> list[int]:
 def _read(pid: int, file: str) -> str:
     try:
         return Path(f"/proc/{pid}/{file}").read_text(errors="replace")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return ""
 
 

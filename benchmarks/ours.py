@@ -46,7 +46,7 @@ def run_iterations(entry: Mapping[str, Any], work: Measurement, counted: Sequenc
         work: The env, the seed, and the numbers of iterations `warm_up` and `iterations`.
         counted: The results to sum up, such as the `agent_steps` of several policies.
     """
-    iterations = work["warm_up"] + work["iterations"] + 1  # the costs of a run's end do not count
+    iterations = work["warm_up"] + work["iterations"] + 1  # one more, so that the costs of a run's end do not count
     stop = {"env_steps": LONG_RUN, **entry.get("stop", {}), "iteration": iterations}
     clock = Clock()
     with tempfile.TemporaryDirectory() as directory:

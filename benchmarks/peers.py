@@ -225,7 +225,7 @@ def cpu_seconds_of_tree() -> float:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended in the meantime
+        except OSError:  # the process has ended in the meantime
             continue
         process = int(stat.parent.name)
         parents[process] = int(fields[1])
@@ -419,7 +419,7 @@ def print_shares(name: str, runs: Sequence[Measurement]) -> None:
     print(f"{name}: {', '.join(said)}", flush=True)
 
 
-# --- From Enter to the end
+# --- Seconds from Enter to a command's end
 
 
 def timed(command: Sequence[str], has_result: Callable[[str], bool], cache: Path = CACHE) -> Measurement:

@@ -223,7 +223,7 @@ def lines_of_page() -> list[str]:
             seen = f"{sum(reached)} of {len(reached)}"
             ends = exact_interval(sum(reached), len(reached))
             interval = f"{ends[0]:.1%} to {ends[1]:.0%}" if ends[1] == 1 else f"{ends[0]:.1%} to {ends[1]:.1%}"
-            # The rule of succession: even without a miss, the rate is not 1.
+            # By the rule of succession, the estimated rate is below 1 even if all runs reached the goal.
             rates = (sum(reached) + 1) / (len(reached) + 2), ends[0]
             likely, most = (false_red(rate, expect["seeds"], expect["passes"]) for rate in rates)
             alarms = f"{likely:.1%}, at most {most:.1%}"

@@ -252,7 +252,7 @@ def write(records: Sequence[Record]) -> None:
     PAGE.write_text(between(PAGE.read_text(), PUBLISHED_BEGIN, PUBLISHED_END, published_table(figures, records)))
     for (spec, experiment, _), seeds in by_metric(records).items():
         if sum(key[:2] == (spec, experiment) for key in by_metric(records)) > 1:
-            continue  # a floor applies to a single metric
+            continue  # only an experiment with a single metric gets a floor
         found = bootstrapped(iqm, [[record["value"] for record in seeds]])
         publish_floor(ROOT / spec, f"{found.low:.{digits_of(seeds[0])}f}")
 

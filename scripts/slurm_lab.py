@@ -180,7 +180,7 @@ class SlurmLab:
         for name in ("slurmctld", *self.nodes, "munge"):
             with suppress(FileNotFoundError, ProcessLookupError, ValueError):
                 pid = int((self.folder / f"{name}.pid").read_text())
-                if str(self.folder) in " ".join([*_environ(pid), _command_line(pid)]):  # the pid may be reused
+                if str(self.folder) in " ".join([*_environ(pid), _command_line(pid)]):  # the pid may have been reused
                     os.kill(pid, signal.SIGTERM)
         with suppress(RuntimeError):
             self.wait_for(lambda: not any(map(self.processes, self.nodes)), "processes do not end", 30)
@@ -294,7 +294,7 @@ def _pids() -> list[int]:
 def _read(pid: int, file: str) -> str:
     try:
         return Path(f"/proc/{pid}/{file}").read_text(errors="replace")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return ""
 
 

@@ -90,7 +90,7 @@ def microseconds_per_step(policy: Any, slots: int) -> float:
     """Returns the microseconds per step in the fastest fragment."""
     behavior = policy.behavior()
     behavior.load(acting_weights(policy))
-    # Earlier revisions have other names for these methods.
+    # In earlier revisions, these methods have other names.
     allocate = getattr(behavior, "allocate_fragment", None) or behavior.new_columns
     postprocess = getattr(behavior, "postprocess", None) or behavior.complete
     generator = np.random.default_rng(0)

@@ -25,7 +25,7 @@ def measured(work: Measurement) -> Measurement:
     marks = []
     for _ in range(work["warm_up"] + work["iterations"] + 1):
         marks.append(mark(env_steps=model.num_timesteps))
-        model.learn(1, reset_num_timesteps=False)  # one generation, because even a single one takes more steps
+        model.learn(1, reset_num_timesteps=False)  # asks for one step, but always runs a whole generation
     return between(marks[work["warm_up"]], marks[-1])
 
 

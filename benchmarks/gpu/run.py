@@ -100,7 +100,7 @@ def measured_case(case: Case, seconds: float, threads: int) -> dict[str, float]:
     found = {}
     for way, (device, executor, settings) in WAYS.items():
         kind = getattr(rlrun, case.algorithm)
-        if settings.keys() & kind.Config.refused:  # DreamerV3 does not support bfloat16
+        if settings.keys() & kind.Config.refused:  # for example, DreamerV3 does not support bfloat16
             continue
         with rlrun.Training(case.env, kind(**case.config, **settings), seed=0) as training:
             training.update_executor = executor

@@ -31,7 +31,7 @@ def config_of(work: Measurement) -> Any:
     shared = {
         "gamma": work["gamma"],
         "train_batch_size_per_learner": work["batch"],
-        "training_intensity": work["training_intensity"] * work["batch"],  # trained per sampled steps
+        "training_intensity": work["training_intensity"] * work["batch"],  # trained steps per sampled step
         "num_steps_sampled_before_learning_starts": work["learning_starts"],
         "replay_buffer_config": {
             "type": "PrioritizedEpisodeReplayBuffer",

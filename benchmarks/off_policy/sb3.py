@@ -29,7 +29,7 @@ class Window(BaseCallback):  # type: ignore[misc]  # stable_baselines3 is not ty
         self.marks: list[Measurement] = []
 
     def _on_step(self) -> bool:
-        if self.model._n_updates == 0:  # SBX compiles its first update
+        if self.model._n_updates == 0:  # the warm-up starts after the first update, which SBX compiles
             return True
         self.begins_at = self.begins_at or time.perf_counter() + self.work["warm_up_s"]
         next_mark = self.marks[0]["seconds"] + self.work["window_s"] if self.marks else self.begins_at
@@ -43,7 +43,7 @@ def make_model(work: Measurement) -> Any:
     if work["library"] == "sbx":
         on_one_cpu()
     kind = getattr(import_module(work["library"]), work["algorithm"].upper())
-    # One update per `1 / intensity` steps; SB3 counts steps of the vector env.
+    # One update follows every `1 / intensity` env steps; SB3 counts a step of all envs as one.
     steps = max(round(1 / work["training_intensity"] / work["num_envs"]), 1)
     settings: dict[str, Any] = {
         "learning_rate": work["lr"],

@@ -45,7 +45,7 @@ PARTS = ("sweep", "controller", "start", "variants")
 CPUS = 2
 FIRST_RESULT = "first result:"
 
-# The work of both sides, with the same settings as A1 of PPO.
+# Both sides do this work. The settings are those of A1 in benchmarks/ppo/run.py.
 WORK: Measurement = {
     "cpus": CPUS,
     "num_envs": 8,

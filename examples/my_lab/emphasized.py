@@ -46,8 +46,8 @@ class EmphasizedRecent(RowSampler):
         self._anneal_steps = anneal_steps
         self._eta = eta
         self._at_least = at_least
-        # A ring of indices in order of addition, and the latest position of each index,
-        # which is -1 if the index was removed.
+        # `_order` is a ring of indices in order of addition; `_places` holds each
+        # index's latest position in it, or -1 if the index was removed.
         self._order: Indices = np.zeros(rows.num_indices, np.int64)
         self._places: Indices = np.full(rows.num_indices, -1, np.int64)
         self._added = 0

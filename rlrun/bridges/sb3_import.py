@@ -226,7 +226,7 @@ def _in_units_of_range(parts: Mapping[str, NamedParameter], space: Space[Any]) -
     scale = BoxScale(space)
     weight, bias, log_stds = (parts[part] for part in ("policy_head.weight", "policy_head.bias", "log_stds"))
     if any(part.array.shape[:1] != (scale.size,) for part in (weight, bias, log_stds)) or weight.array.ndim != 2:
-        return found  # unconverted: it does not match the env
+        return found  # left unconverted, because the shapes do not match the env
     found["policy_head.weight"] = weight._replace(array=weight.array / scale.half_range[:, None])
     found["policy_head.bias"] = bias._replace(array=(bias.array - scale.middle) / scale.half_range)
     found["log_stds"] = log_stds._replace(array=log_stds.array - np.log(scale.half_range))
@@ -316,7 +316,7 @@ def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
     count = max(float(numbers["count"]), 2.0)
     moments = Moments(count, numbers["mean"], numbers["var"] * count)
     found.load({name: moments})
-    # Test points around the mean, and beyond the clipping bounds.
+    # The points to test lie around the mean and beyond the clipping bounds.
     deviations = np.array([-20.0, -3.0, -1.0, 0.0, 0.5, 2.0, 20.0]).reshape(-1, *[1] * numbers["mean"].ndim)
     spread = np.sqrt(numbers["var"] + numbers["epsilon"])
     observations = (numbers["mean"] + deviations * spread).astype(np.float32)
@@ -346,7 +346,7 @@ def _numbers(path: Path) -> dict[str, NDArray[np.float64]]:
             numbers = {name: np.asarray(loaded[name], np.float64) for name in _NAMES}
     except FileNotFoundError:
         raise UsageError(f"{path}: file not found") from None
-    except Exception as error:  # many types from zipfile, zlib and NumPy for a damaged or crafted file
+    except Exception as error:  # zipfile, zlib and NumPy raise many types for damaged files
         raise UsageError(f"cannot read {path}: {str(error)[:200]}") from error
     is_number = all(numbers[name].size == 1 for name in _NAMES[2:])
     is_finite = all(np.isfinite(array).all() for array in numbers.values())

@@ -61,7 +61,7 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
     """
     try:
         yield
-        sys.stdout.flush()  # later, at interpreter exit, a closed pipe would cause an error message
+        sys.stdout.flush()  # if left to the interpreter's exit, a closed pipe would cause an error message
     except click.ClickException as error:
         shown = with_setting(error) if isinstance(error, click.NoSuchOption) else error
         if document is not None:
@@ -111,9 +111,9 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
     if signals.received:  # a library has turned the interrupt into its own exception
         return Interrupted.exit_code, "\nInterrupted."
     trace = "".join(traceback.format_exception(error)).rstrip()
-    if isinstance(error, SystemExit):  # not from click, which does not raise it here
+    if isinstance(error, SystemExit):  # click raises none here, so other code did
         return TrainingFailed.exit_code, f"Error: code outside rlrun tried to end the process:\n{trace}"
-    if (failure := failure_of_user_code(error)) is not None:  # such as a plugin that a spec names
+    if (failure := failure_of_user_code(error)) is not None:  # for example, of a plugin that a spec names
         return failure.exit_code, f"Error: {failure}"
     return (
         ExitCode.BUG,

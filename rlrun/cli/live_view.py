@@ -147,7 +147,7 @@ def _phases(metrics: TrialMetrics) -> list[str]:
         for name, value in metrics.last.items()
         if name.startswith("time/") and name.endswith("_s") and name.count("/") == 1
     }
-    # Evaluations run after the iteration, so its time may be shorter than the sum of all phases.
+    # Evaluations run after an iteration, so the iteration's time may be shorter than the sum of all phases.
     whole = max(metrics.last.get("time_this_iter_s") or 0.0, sum(seconds.values()))
     shares = {name: value / whole for name, value in seconds.items() if whole and value / whole >= LEAST_SHARE}
     return [f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda pair: -pair[1])]

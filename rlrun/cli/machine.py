@@ -26,7 +26,7 @@ LOW_SHARED_MEMORY_BYTES = 1 * GIB
 NEEDED_PACKAGES = (
     "torch", "ray", "gymnasium", "numpy", "pydantic", "PyYAML", "click", "rich", "safetensors", "tensorboard",
 )  # fmt: skip
-# Extra -> modules that it installs.
+# Maps each extra to the modules that it installs.
 EXTRAS: dict[str, tuple[str, ...]] = {
     "atari": ("ale_py",),
     "box2d": ("Box2D",),
@@ -57,7 +57,7 @@ BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16")
 
 NOT_FINISHED = "did not finish within"
 
-# Compiled like an update; fails if a compiler, its headers or a library is missing.
+# This program compiles a function like an update; it fails if a compiler, its headers or a library is missing.
 TRY_COMPILATION = """
 import tempfile, torch
 from pathlib import Path

@@ -20,7 +20,7 @@ from rlrun.cli.json_document import JsonDocument, json_form, redirect_later_stdo
 from rlrun.cli.tables import echo
 from rlrun.engine.messages.errors import did_you_mean
 
-# Section -> commands. `rlrun X` calls the function X in cli/X.py, or in the file named below. None of these files
+# Commands by section. `rlrun X` calls the function X in cli/X.py, or in the file named below. None of these files
 # imports anything heavier than click at import time.
 SECTIONS = {
     "First steps": (
@@ -143,7 +143,7 @@ def main() -> None:
         cli(prog_name="rlrun")
     finally:
         if json_form(sys.argv):
-            redirect_later_stdout()  # including output of an env's exit functions
+            redirect_later_stdout()  # an env's exit functions may still print
 
 
 def warning_text(

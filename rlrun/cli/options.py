@@ -128,7 +128,7 @@ def _algorithms_named(ctx: click.Context) -> list[str]:
     from rlrun.experiments.spec.yaml_source import read_document
 
     named = [ctx.params.get("algorithm")]
-    words = ctx.args  # click has not assigned these to parameters if an option still lacks its value
+    words = ctx.args  # if an option still lacks its value, click has left the words here
     for path in spec_files([*words, *(ctx.params.get("specs") or ()), *(ctx.params.get("files") or ())]):
         with suppress(RlrunError, OSError):
             named += [entry.get("algorithm") for entry in read_document(path).data.values() if isinstance(entry, dict)]
@@ -323,7 +323,7 @@ def spec_files_option(command: Command) -> Command:
         "-f",
         "--file",
         "files",
-        type=click.Path(path_type=Path),  # unreadable files are reported like spec files
+        type=click.Path(path_type=Path),  # rlrun, not click, reports files that cannot be read
         multiple=True,
         shell_complete=complete_specs,
         help="Spec file (YAML), or a folder of spec files; may be given several times.",

@@ -198,7 +198,7 @@ def _row_and_column(world: BoardGame, text: str) -> tuple[int, int]:
 def _name(world: BoardGame, action: int) -> str:
     """Formats a legal action as a typed move."""
     cell = world.cell_of(action)
-    assert cell is not None  # policies act by the action mask
+    assert cell is not None  # policies only choose actions that the mask allows
     row, column = cell
     return str(column + 1) if _moves_by_column(world) else f"{string.ascii_lowercase[column]}{row + 1}"
 

@@ -158,7 +158,7 @@ def profiled(training: Training, seconds: float) -> Profile:
     except KeyboardInterrupt:
         was_interrupted = True
     ended = time.perf_counter()
-    # Leaves out fragments begun earlier, except on other machines, whose clocks cannot be compared.
+    # Fragments begun before the measurement are left out, except on other machines, whose clocks cannot be compared.
     fragments = tuple(own for own in measured if own.times.clock != machine_clock() or own.times.began >= began)
     workers.counts.measured = None
     operators = tuple(_since(timing, before[timing.path]) for timing in flow.timings() if timing.kind in TIMED_KINDS)

@@ -18,7 +18,7 @@ from rlrun.cli.options import OutputFile, actions_option, complete_trials, json_
 if TYPE_CHECKING:
     from rlrun.engine.data.action_kind import ActionKind
 
-# Suffix -> modules needed to write such videos; the `video` extra installs them all.
+# Maps each suffix to the modules needed to write such videos; the `video` extra installs them all.
 WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 
 

@@ -129,7 +129,7 @@ def _table(found: list[dict[str, Any]]) -> str:
         "tags": lambda run: ", ".join(run["tags"]) or None,
         "note": lambda run: run["note"] or None,
     }
-    for heading in ("SGD steps", "tags", "note"):  # left out if they are empty for all runs
+    for heading in ("SGD steps", "tags", "note"):  # a column that is empty for all runs is left out
         if all(columns[heading](run) is None for run in found):
             del columns[heading]
     return listed(found, columns, ["note", "trials", "tags"])

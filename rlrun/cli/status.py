@@ -205,7 +205,7 @@ def _resume_command(state: RunState, owner: LastOwner | None) -> str | None:
 
     if state.drivers or state.is_over or state.problem or (owner is not None and owner.is_alive):
         return None
-    if any(trial.status == "RUNNING" for trial in state.trials):  # its process has lost its driver, and will end soon
+    if any(trial.status == "RUNNING" for trial in state.trials):  # without a driver, its process will end soon
         return None
     return resume_command(state.path)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 20
 """Default maximum number of rows of a table."""
 
-# Characters that must not reach the terminal: control characters except newlines and tabs, C1, characters that reorder
-# text, and bytes of file names that are not UTF-8. rlrun's own colors are kept.
+# Characters that must not reach the terminal: control characters (C0 and C1) except newlines and tabs, characters that
+# reorder text, and bytes of file names that are not UTF-8. rlrun's own colors are kept.
 _CONTROLS = re.compile(
     r"(?!\x1b\[(?:0|[39][0-7])m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

@@ -136,7 +136,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
     if run is not None and trust:
         try:
             follow_import_paths(RunDirectory.open(run).table.import_paths)
-        except RlrunError as error:  # the checkpoint can be restored without it
+        except RlrunError as error:  # the checkpoint can be restored without the run's table
             echo(f"{error}; continuing without it", err=True)
     with naming_runs_dir(run):
         return Training.restore(checkpoint, trust=trust, eager=True, for_training=False)

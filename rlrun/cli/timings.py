@@ -37,7 +37,7 @@ def tune(spec: Path) -> None:
             f"doctor --tune needs an algorithm with train_batch_size, which {trial.algorithm} does not have: "
             "use `rlrun profile`"
         )
-    # None stands for the length that fills a batch. If no candidate fits, the spec's own settings are timed.
+    # None means the fragment length that fills a batch. If no candidate fits, the spec's own settings are timed.
     config = trial.config.replace(rollout_fragment_length=None)
     settings = candidates(config, AUTO_SETTINGS, machine_cpus()) or [(0, config.num_envs_per_worker)]
     timings = []

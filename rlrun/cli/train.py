@@ -115,7 +115,7 @@ def train(
         raise click.UsageError("--retry-failed needs --resume: add it, or use rlrun resume RUN --retry-failed")
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
-    if runs := directories_to_continue():  # empty for a shard, which leaves no note
+    if runs := directories_to_continue():  # if this process replaces one that died; none for a shard
         continue_command(
             runs,
             executor,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Result = Mapping[str, Any]
 
-# Stop criteria that grow steadily, so that a fraction of them is a fraction of the work. Returns do not.
+# These stop criteria grow steadily, so a fraction of the limit is a fraction of the work. Returns grow unevenly.
 STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
 
 RETURN = "episode_return_mean"
@@ -121,7 +121,7 @@ class TrialProgress:
         self.result = shown | {name: value for name, value in latest.items() if shown.get(name) is None}
         if self._num_results <= ITERATIONS_TO_START:
             self._base_share, self._base_time = self.share, now
-        value = event.result.get(self.judged_by)  # None where an iteration has no evaluation
+        value = event.result.get(self.judged_by)  # None if the iteration had no evaluation
         if value is not None and (self.best is None or value > self.best):
             self.best = value
 
@@ -165,7 +165,7 @@ class TrialProgress:
         if not self.ended:
             return self._estimated_duration()
         here = 0.0 if self._began is None or self.ended_at is None else self.ended_at - self._began
-        reported = (self.result.get("time_total_s") if self.result else None) or 0.0  # longer if it was resumed
+        reported = (self.result.get("time_total_s") if self.result else None) or 0.0  # exceeds `here` after a resume
         return max(here, reported) or None
 
     def seconds_since_start(self, now: float) -> float:

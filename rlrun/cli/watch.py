@@ -149,7 +149,7 @@ class RunWatcher:
                 self._say(f"{event.signal}: {self._run.stopping_text()}. Send the signal again to stop immediately")
             case RunFinished():
                 self._close_view()
-                # If any trial has not failed, the command's outcome contains this line.
+                # If at least one trial has not failed, the command's outcome contains this line.
                 if all(trial.status == "ERROR" for trial in event.trials) and any(
                     trial.last_result for trial in event.trials
                 ):
@@ -180,7 +180,7 @@ class RunWatcher:
     def _write_line(self, line: str) -> None:
         # A closed pipe must not end a training run.
         with suppress(BrokenPipeError):
-            # A single write, since another thread also writes lines.
+            # The line is written in a single call, since another thread also writes lines.
             print(f"{plain(line)}\n", end="", file=self._stream, flush=True)
 
     def _close_view(self) -> None:

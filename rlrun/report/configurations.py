@@ -89,7 +89,7 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
     found = configurations((trial, trial.configuration) for trial in run.trials)
     if pool:
         return [Group(run.name, run.name, {}, _strata(found))]
-    # A damaged trial has lost its parameters; other seeds of its configuration have them.
+    # A damaged trial has lost its parameters, so they are taken from other seeds of its configuration.
     params = [next((trial.params for trial in trials if trial.params), {}) for trials in found]
     names = [run.name if several_runs or not values else "" for values in params]
     labels = [", ".join(filter(None, (name, params_text(own)))) for name, own in zip(names, params, strict=True)]

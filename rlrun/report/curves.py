@@ -58,7 +58,7 @@ class Curve:
 
     def _over_samples(self, measure: Callable[..., Floats]) -> Floats:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(Mean of empty|All-NaN)", RuntimeWarning)  # before any has a value
+            warnings.filterwarnings("ignore", "(Mean of empty|All-NaN)", RuntimeWarning)  # until a sample has a value
             return measure(self.ys, axis=0)
 
 

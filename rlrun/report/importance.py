@@ -141,8 +141,8 @@ def _effect(name: str, bins: Bins, labels: list[str], scores: Floats, *, tests: 
     resamples = max(100, min(RESAMPLES, _DRAWN // len(scores)))
     shuffled = draws.permuted(np.tile(scores, (resamples, 1)), axis=1)
     chance = float(np.percentile(variance_share(bins, shuffled), 100 - 5 / tests))
-    # Basic bootstrap interval: the resamples' errors against the sample's own correlation ratio, taken as the truth,
-    # estimate the sample's error.
+    # In a basic bootstrap interval, the sample's own correlation ratio is taken as the truth, so the errors of the
+    # resamples estimate the error of the sample.
     within, total, _ = _sums(bins, scores)
     truth = float(1 - within / total)
     rows = draws.integers(len(scores), size=(resamples, len(scores)))
@@ -156,7 +156,7 @@ def _binned(values: Sequence[Any]) -> tuple[Bins, list[str]]:
     distinct = sorted({value_text(value): value for value in values}.items(), key=lambda item: _order(item[1]))
     if all(is_number(value) for _, value in distinct) and len(distinct) > MOST_BINS:
         return _ranges(np.array(values, np.float64), max(2, min(MOST_BINS, len(values) // PER_BIN)))
-    if len(distinct) * 2 > len(values):  # texts that rarely repeat: a mean over one or two shows no effect
+    if len(distinct) * 2 > len(values):  # if texts rarely repeat, a mean over one or two shows no effect
         return np.zeros(len(values), np.int64), ["all"]
     numbers = {text: number for number, (text, _) in enumerate(distinct)}
     return np.array([numbers[value_text(value)] for value in values]), [text for text, _ in distinct]

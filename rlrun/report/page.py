@@ -300,7 +300,7 @@ def write_report(
     Raises:
         UsageError: If a directory is not a run, or a metric is reported by none of the runs.
     """
-    trials = [trial for path in paths for trial in read_run_state(Path(path)).trials]  # without their rows
+    trials = [trial for path in paths for trial in read_run_state(Path(path)).trials]  # their rows are not read
     shown, small = [*metrics, *usual_metrics(trials), *world_metrics(trials)], grid_metrics(trials)
     read = [*shown, *small, *KIND_METRICS]
     runs = read_runs(paths, read)

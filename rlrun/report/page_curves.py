@@ -52,7 +52,7 @@ def curves_data(
         if place < min(MOST_SMALL, len(groups)):
             points = BEST_SMALL_POINTS if place == 0 else SMALL_POINTS
             single = Group(group.label, group.run, group.params, (tuple((trial,) for trial in group.trials),))
-            for name in small:  # for a population, the mean: the best value of a loss is meaningless
+            for name in small:  # a population's mean, since the best value of a loss is meaningless
                 curve = curve_of(single, name, steps, mode=mode, grid_points=points)
                 data["curves"][name] = {"steps": _curve_data(curve, has_band=place == 0, digits=4 if place == 0 else 3)}
         found.append(data)

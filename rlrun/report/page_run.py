@@ -175,7 +175,7 @@ def _flow(value: Any) -> str:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:_}" if abs(value) >= UNDERSCORES_FROM else str(value)
-    if isinstance(value, float):  # YAML 1.1 reads 1e-05 as a string
+    if isinstance(value, float):  # YAML 1.1 would read 1e-05 as a string
         return re.sub(r"^(-?\d+)(\.\d+)?e([-+])0?", lambda m: f"{m[1]}{m[2] or '.0'}e{m[3]}", repr(value))
     return flow_yaml(value)
 

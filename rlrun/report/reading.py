@@ -191,7 +191,7 @@ def read_judged_runs(paths: Sequence[Path], metric: str | None, mode: Mode | Non
     runs = read_runs(paths, [metric] if metric else [])
     metric, mode = chosen_goal(runs, metric, mode)
     require_reported(runs, [metric])
-    if any(run.goal[0] != metric for run in runs):  # their column of this metric has not been read yet
+    if any(run.goal[0] != metric for run in runs):  # this metric's column has not been read for them yet
         runs = read_runs(paths, [metric])
     return runs, metric, mode
 

@@ -40,7 +40,7 @@ def switches(run: RunView) -> list[Switch]:
         return []
     try:
         earlier = read_run(run.path.parent / run.table.after, [EVALUATION_METRIC])
-    except RlrunError:  # it was moved or deleted
+    except RlrunError:  # the earlier run was moved or deleted
         return []
     ends = {trial.seed: trial.final(EVALUATION_METRIC) for trial in earlier.trials}
     axis = axis_of([run], None)

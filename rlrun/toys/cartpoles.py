@@ -64,7 +64,7 @@ class CartPoleArrays:
         """
         num_agents = self._acts.shape[1]
         for world, seed in zip(worlds, seeds, strict=True):
-            # The same generator that Gymnasium creates from the seed.
+            # Gymnasium creates the same generator from a seed.
             generator = self._generators[world] = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
             self._motion.start_several(slice(world * num_agents, (world + 1) * num_agents), generator)
         begun = list(worlds)

@@ -245,7 +245,7 @@ def _searched(rules: BoardRules, own: int, other: int, player: int, depth: int, 
         value = min(value, -_searched(rules, other | piece, own, 1 - player, depth - 1, -min(beta, value), -alpha))
         if value <= alpha:
             break
-    return 0 if value == _INFINITE else value  # a full board without a winner
+    return 0 if value == _INFINITE else value  # still infinite on a full board without a winner
 
 
 def _win(rules: BoardRules, taken: int) -> int:

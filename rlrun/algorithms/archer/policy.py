@@ -67,7 +67,7 @@ class ArcherPolicy(ActorCriticPolicy):
         return NetworkSpec(**{**vars(found), "towers": (actor, Tower(heads, critics.prefix, critics.leaves))})
 
     @override
-    def outputs(  # type: ignore[override]  # computed lazily, with the same attributes
+    def outputs(  # type: ignore[override]  # has the same attributes, computed lazily
         self, views: Views, batch: SampleBatch, target_views: Views | None = None
     ) -> ArcherOutputs:
         """Network outputs for a batch [rows, steps, ...], each computed on first access."""

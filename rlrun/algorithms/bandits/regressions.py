@@ -59,7 +59,7 @@ class RegressRewards(StatefulOperator):
             self._look_for_states(item)
         learner, valid = self.trainee.learner, item["valid"]
         self.trainee.lag.add(learner.weights_version, item["weights_version"][valid])
-        arms: LinearArms = self.trainee.policy.arms  # type: ignore[attr-defined]  # an attribute of this policy family
+        arms: LinearArms = self.trainee.policy.arms  # type: ignore[attr-defined]  # only bandit policies have `arms`
         if self._regressions is None:
             self._regressions = RidgeRegressions(arms.regressions, arms.features, self.ridge)
         steps = item.steps()

@@ -89,7 +89,7 @@ class ScriptedExpert:
         self._path = path
         self._spaces = spaces
         self._named: Any = load_object(path, "expert")
-        self._episodes: list[ScriptedEpisode] = []  # by slot, if the expert is a class
+        self._episodes: list[ScriptedEpisode] = []  # by env slot; used if the expert is a class
         if not callable(self._named):
             raise UsageError(f"expert '{path}' must be a function, got {type(self._named).__name__}")
 

@@ -258,7 +258,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         values = outputs.values(imagined.features).detach()
         discounts = config.gamma * imagined.continues
         returns = lambda_returns(imagined.rewards, discounts, values, config.lambda_)
-        # Cumulative discounts with the predicted probabilities of continuation; 1 at the first state.
+        # Cumulative discounts from the predicted probabilities of continuation; the first state's weight is 1.
         weights = alive.unsqueeze(1) * shifted(discounts).cumprod(1)
         present = outputs.model.views["return_range"]
         latest = percentiles(returns, alive, PERCENTILES)

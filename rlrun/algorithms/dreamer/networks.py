@@ -126,7 +126,7 @@ class DreamerNetworks:
                 passed.append(state.features)
                 taken.append(action)
             states = torch.stack(passed, 1)
-            behind = states[:, 1:].contiguous()  # layers would process a slice row by row, several times slower
+            behind = states[:, 1:].contiguous()  # layers would process a slice row by row, which is far slower
             rewards, continues = self.rewards(behind), self.continue_logits(behind).sigmoid()
         return Imagined(states, torch.stack(taken, 1), rewards, continues)
 

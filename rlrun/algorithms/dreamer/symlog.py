@@ -82,7 +82,7 @@ def two_hot_cross_entropy(logits: Tensor, x: Tensor, bins: Tensor) -> Tensor:
 
     lower, share = two_hot(x, bins)
     both = logits.gather(-1, torch.stack([lower, lower + 1], -1))
-    # Equals the result with log_softmax, without a second array as large as the logits.
+    # This equals the result with log_softmax, but needs no second array as large as the logits.
     return logits.logsumexp(-1) - (1 - share) * both[..., 0] - share * both[..., 1]
 
 

@@ -38,7 +38,7 @@ class ActorAndCandidates(nn.Module):
     def __init__(self, actor: NetworkModule, num_candidates: int, num_parameters: int) -> None:
         super().__init__()
         self.actor = actor
-        # In a ParameterList, since a module's own parameters would precede the actor's.
+        # The candidates are in a ParameterList, because a module's own parameters would precede the actor's.
         self.candidates = nn.ParameterList([torch.zeros(num_candidates, num_parameters)] if num_candidates else [])
 
 

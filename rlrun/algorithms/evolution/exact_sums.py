@@ -46,7 +46,7 @@ class ExactSums:
         numbers = rows.astype(np.float32, copy=False).reshape(len(rows), math.prod(rows.shape[1:]))
         if not np.isfinite(numbers).all():
             raise ValueError("cannot sum NaN or infinity")
-        # Each number is an integer below 2**24 times a power of two. With equal powers, they add up exactly in float64.
+        # Each number is an integer below 2**24 times a power of two. Those with equal powers add up exactly in float64.
         mantissas, exponents = np.frexp(numbers.astype(np.float64))
         whole = np.ldexp(mantissas, _DIGITS)
         lowest = int(exponents.min(initial=0))

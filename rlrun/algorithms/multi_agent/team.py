@@ -46,9 +46,9 @@ class JoinTeams(StatefulOperator):
         self.trainee = trainee
         self.reward = reward
         self.shows_given = shows_given
-        # By worker: mask of the members truncated at the last step of its latest fragment, [W, K].
+        # Maps each worker to the mask [W, K] of members truncated at the last step of its latest fragment.
         self._cut_off: dict[int | None, NDArray[np.bool_]] = {}
-        # By worker: the members' rewards at the last step of its latest fragment, [W, K].
+        # Maps each worker to the members' rewards [W, K] at the last step of its latest fragment.
         self._given: dict[int | None, NDArray[np.float32]] = {}
 
     @override
@@ -84,7 +84,7 @@ class JoinTeams(StatefulOperator):
             obs[GIVEN] = np.concatenate([before[None], each])
             self._given[worker] = each[-1]
         if WORLD_STATE in fragment:
-            # Rows of empty slots hold zeros; all present members have the same state.
+            # All present members have the same state, so the first one's is taken; rows of empty slots hold zeros.
             first = present.argmax(-1)
             time, team = np.indices(first.shape, sparse=True)
             obs["state"] = by_team(fragment[WORLD_STATE])[time, team, first]

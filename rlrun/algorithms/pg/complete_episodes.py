@@ -60,7 +60,7 @@ class CompleteEpisodes(StatefulOperator):
         ends = item["valid"] & (item["terminateds"] | item["truncateds"])
         own = SampleBatch(item.steps(), **self._final_values(item), ends=ends)
         self._restored.compare(own)
-        if not ends.any():  # joining every fragment would copy a long episode again and again
+        if not ends.any():  # if each fragment were joined, a long episode would be copied many times
             self._hold([*self._held, _behind(own, _last_true(ends))])
             return self._picked(own, np.zeros_like(ends))
         steps = _joined([*self._held, own])
@@ -99,7 +99,7 @@ class CompleteEpisodes(StatefulOperator):
         picked = SampleBatch({name: column for name, column in own.items() if name not in temporary})
         for stream in self.streams:
             rewards = own[stream.rewards] + stream.gamma * own[stream.column("final_values")]
-            # Rows without a step pass on the return that follows them; the last step of an episode ignores it.
+            # A row without a step passes on the next row's return; an episode's last step does not add that return.
             decays = np.where(own["valid"], stream.gamma * ~own["ends"], 1.0)
             returns = reverse_scan(np.where(own["valid"], rewards, 0.0), decays)
             baseline = own[stream.column("values")] if self.use_baseline else 0.0

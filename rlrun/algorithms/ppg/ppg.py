@@ -193,7 +193,7 @@ class AuxiliaryPhase(StatefulOperator):
 
         learner, kept = self.trainee.learner, self._kept
         self._kept = []
-        # Batch by batch: a forward pass on all rows at once would hold all their features in memory.
+        # Rows are evaluated batch by batch; a single forward pass would hold the features of all rows in memory.
         targets = [SampleBatch(rows, target_outputs=learner.evaluate(action_outputs, rows)) for rows in kept]
         learner.learn(
             concatenated_rows(targets),

@@ -139,7 +139,7 @@ class Compare(StatefulOperator):
         is_first = preferred(own, others, self.temperature, self._generator)
         pairs = compared(first, second, is_first, axis=0)
         length = len(pairs["valid"])
-        # A zero state for each episode start, which `episode_starts` marks; networks without a core ignore the column.
+        # Each episode starts from a zero state, as `episode_starts` marks; networks without a core ignore the column.
         state = np.zeros((length, number, item["state"].shape[-1] if "state" in item else 1), np.float32)
         versions = np.concatenate([first["weights_version"], second["weights_version"]])
         return SampleBatch(pairs, state=state, weights_version=versions)

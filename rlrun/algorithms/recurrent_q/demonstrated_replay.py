@@ -136,7 +136,7 @@ class DemonstratedReplay:
         return concatenated_rows([self._minibatch(batch_size, env_steps) for _ in range(number)])
 
     def _minibatch(self, batch_size: int, env_steps: int) -> SampleBatch:
-        assert self._demonstrated is not None  # created with the first fragment
+        assert self._demonstrated is not None  # created when the first fragment arrives
         number = int(np.count_nonzero(self._generator.random(batch_size) < self.ratio))
         if number == 0:
             return self._collected.sample(batch_size, env_steps)

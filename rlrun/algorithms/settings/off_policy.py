@@ -122,7 +122,7 @@ class CriticEnsembleSettings(ConfigModel):
     @classmethod
     def shapes_parameters(cls, path: str) -> bool:
         """Whether a setting determines the shapes of parameters; see `AlgorithmConfig.shapes_parameters`."""
-        return path == "num_critics" or super().shapes_parameters(path)  # type: ignore[misc]  # of `AlgorithmConfig`
+        return path == "num_critics" or super().shapes_parameters(path)  # type: ignore[misc]  # from `AlgorithmConfig`
 
     @model_validator(mode="after")
     def _draws_among_the_critics(self) -> CriticEnsembleSettings:

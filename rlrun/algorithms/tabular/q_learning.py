@@ -94,7 +94,7 @@ class UpdateTable(Operator):
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         learner, valid = self.trainee.learner, item["valid"]
-        policy: TabularPolicy = self.trainee.policy  # type: ignore[assignment]  # the class of this policy family
+        policy: TabularPolicy = self.trainee.policy  # type: ignore[assignment]  # the policy of tabular algorithms
         self.trainee.lag.add(learner.weights_version, item["weights_version"][valid])
         lr = self.trainee.clock.value("lr")
         flat = learner.flat()

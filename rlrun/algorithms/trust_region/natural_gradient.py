@@ -76,7 +76,7 @@ class NaturalGradientStep:
         whole = scaled_to(config.max_kl, direction, product(direction))
         with torch.no_grad():
             taken = self.taken(measured, old, whole, surrogate.detach())
-            # An infinite step times a length of 0 is NaN.
+            # If no step is taken, the parameters stay as they are: a length of 0 times an infinite step would be NaN.
             new = torch.where(taken.length > 0, old + taken.length * whole, old)
         statistics = {"improvement": taken.improvement, "kl": taken.kl, "step_length": taken.length}
         entropy = masked_mean(before.entropy(), valid)

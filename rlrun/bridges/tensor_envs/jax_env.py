@@ -354,7 +354,7 @@ def _require(module: str, package: str) -> None:
     Raises:
         EnvironmentUnusable: The package is not installed.
     """
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # by default, JAX reserves 75% at once
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # by default, JAX reserves 75% of a GPU's memory
     if find_spec(module) is None:
         raise EnvironmentUnusable(f"the env needs {module}, which is not installed: pip install {package}")
 

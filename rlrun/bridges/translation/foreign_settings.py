@@ -104,7 +104,7 @@ class ForeignSettings:
             value: The value.
             key: The other library's key from which the value was translated.
         """
-        if key in self.written or path not in self.ours:  # the file overrides a default
+        if key in self.written or path not in self.ours:  # a key of the file overrides a translated default
             self.ours[path] = Written(value, key)
 
     def tell(self, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:

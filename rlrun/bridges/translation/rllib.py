@@ -82,7 +82,7 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
         raise Untranslatable(("run",), f"must be the name of an algorithm, not {shown(run)}")
     written = run.removeprefix("contrib/")
     known = (name for name in default_table()["rllib"]["1.13"] if name.lower() == written.lower())
-    name = next(known, written)  # RLlib used both Dreamer and DREAMER
+    name = next(known, written)  # RLlib has used two spellings, Dreamer and DREAMER
     ours = known_algorithm(name) if known_algorithm(name) in algorithm_names() else corresponding_algorithm(name)
     try:
         algorithm_class(ours or name)

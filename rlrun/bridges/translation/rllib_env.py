@@ -24,7 +24,7 @@ def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: Fo
     place: Location = ("env",) if "env" in entry else ("config", "env")
     name = entry.get("env", config.get("env"))
     if name is None and foreign.algorithm in OFFLINE:
-        return  # the data determines the spaces
+        return  # no env is needed, because the data determines the spaces
     if name is None:
         raise Untranslatable((), "has no env, because RLlib set it in code; pass yours with `rlrun translate --env`")
     if not isinstance(name, str):

@@ -94,7 +94,7 @@ def read_sb3_zip(path: Path) -> Sb3Zip:
         raise UsageError(f"{path}: file not found") from None
     except UsageError as error:
         raise UsageError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
-    except Exception as error:  # many types from zipfile and zlib for a damaged or crafted file
+    except Exception as error:  # zipfile and zlib raise many types for a damaged or crafted file
         reason = str(error).partition("\n")[0]
         raise UsageError(f"{path}: cannot be read as an SB3 zip file: {reason[:200]}") from error
     if not isinstance(settings, dict):
@@ -125,7 +125,7 @@ def _tensors(data: bytes, name: str) -> dict[str, NDArray[np.float32]]:
         raise UsageError(f"{name} is compressed, which torch never does")
     try:
         loaded = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # many types from torch for a pickle of anything but tensors
+    except Exception as error:  # torch raises many types if the pickle contains more than tensors
         reason = str(error).partition("\n")[0]
         raise UsageError(f"{name} contains objects other than tensors, or is damaged: {reason[:120]}") from error
     if loaded is None:

@@ -48,7 +48,7 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     Raises:
         Untranslatable: rlrun does not have the algorithm, or a value is invalid.
     """
-    if algorithm == "her":  # HER used to be an algorithm that contained another one
+    if algorithm == "her":  # HER used to be an algorithm that wrapped another one, `model_class`
         algorithm = str(entry.get("model_class", algorithm))
     ours = algorithm if algorithm in algorithm_names() else corresponding_algorithm(algorithm)
     if not ours or algorithm not in default_table()["sb3"]["2.8"]:

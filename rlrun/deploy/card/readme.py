@@ -228,7 +228,7 @@ def _machine(table: RunTable) -> str:
 def seed_number(trial: TrialResult) -> int:
     """Seed in a trial's spec: the trial's own seed, or the seed of its population."""
     found = trial.seed if trial.population is None else trial.population
-    return 0 if found is None else found  # unknown if the trial's files are damaged
+    return 0 if found is None else found  # the seed is unknown if the trial's files are damaged
 
 
 def _seed_document(seed: SeedResult) -> dict[str, Any]:

@@ -249,7 +249,8 @@ def c_source(policy: PolicyGraph, metadata: Mapping[str, str]) -> str:
     steps = [line for node in nodes for line in code.lines(node)]
     read = set(re.findall(r"\w+", "\n".join(steps))).union(graph.outputs.values())
     names = _identifiers(graph)
-    # In C, a backslash at a line's end joins the next line, even in comments, so no line may begin with a value's text.
+    # In C, a backslash at the end of a line joins the next line, even in comments. If a line began with a value's text,
+    # the value could thus close the comment.
     notes = [f" * {key}: {' '.join(value.splitlines())}" for key, value in metadata.items()]
     comment = "\n".join(line.replace("*/", "* /") for line in notes)
     constants = [

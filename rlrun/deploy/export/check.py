@@ -178,7 +178,7 @@ def _check(
             raise ExportDiffers(f"{name} is {other.dtype} {other.shape}, not {numbers.dtype} {numbers.shape}")
         if not np.issubdtype(numbers.dtype, np.floating):
             continue
-        # Tested for equality first, since infinities and NaNs have no distance but match themselves.
+        # Equality is tested first, because infinities and NaNs match themselves but have no distance.
         same = (numbers == other) | (np.isnan(numbers) & np.isnan(other))
         distance = np.where(same, 0.0, np.abs(np.float64(numbers) - other) / np.maximum(1, np.abs(numbers)))
         found.difference = max(found.difference, float(distance.max(initial=0.0)))

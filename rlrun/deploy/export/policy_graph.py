@@ -76,7 +76,7 @@ def policy_graph(
         recording = _Recording(behavior, Graph(rows, FUNCTIONS), privileged)
         seen.seed(0)
         examples = batched(seen, *(seen.sample() for _ in range(rows)))
-        with np.errstate(all="ignore"):  # examples are arbitrary numbers
+        with np.errstate(all="ignore"):  # the examples are arbitrary numbers, which may overflow
             recording.step(examples, actions=actions, scores=scores)
         return PolicyGraph(recording.graph, tuple(recording.memory), recording.draws.distributions, scores)
 

@@ -171,7 +171,7 @@ class Traced(NDArrayOperatorsMixin):
         return self.shape[0]
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("_"):  # Python and NumPy look up protocols
+        if name.startswith("_"):  # Python and NumPy look up such names to find protocols
             raise AttributeError(name)
         raise Untraceable(f"{name} of an array")
 

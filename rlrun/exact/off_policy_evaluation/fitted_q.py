@@ -142,7 +142,7 @@ class _Targets:
         returns = episodes.returns_to_go(gamma)[episodes.valid]
         self._offset, self._scale = float(returns.mean()), float(returns.std()) or 1.0
         self._rewards = episodes.rewards
-        # Without discounting, a truncation counts as an end, since there would be no fixed point otherwise.
+        # Without discounting, a truncation counts as an end, because the fit would have no fixed point otherwise.
         ends = episodes.terminateds | (np.append(~episodes.valid[1:], True) if gamma == 1.0 else False)
         self._discounts = np.where(ends, 0.0, gamma)
         self.horizon = float(episodes.lengths.max()) if gamma == 1.0 else 1 / (1 - gamma)

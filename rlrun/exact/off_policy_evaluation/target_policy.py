@@ -96,7 +96,7 @@ class TargetPolicy:
     def _log_probs(self, episodes: RecordedEpisodes) -> Doubles | None:
         """Log-probabilities in the env's units of the recorded action, and of every Discrete action, [N, 1 + A]."""
         space, behavior = self._space, self._behavior
-        if isinstance(behavior.exploration, SampleInOrder):  # outputs depend on the actions that it samples itself
+        if isinstance(behavior.exploration, SampleInOrder):  # outputs depend on actions that the policy samples
             return None
         others = range(space.num_outputs) if isinstance(space, DiscreteActions) else ()
         found = np.zeros((episodes.num_rows, 1 + len(others)))

@@ -79,7 +79,7 @@ class NodeWaiter:
         by_needs = {TrialResources.of(trial): trial for trial in reversed(trials)}
         for needs in sorted(by_needs, key=lambda needs: (-needs.total_gpus, -needs.total_cpus)):
             if not self._capacity().fits(needs):
-                self._look(by_needs[needs])  # may raise before the cluster is asked for nodes
+                self._look(by_needs[needs])  # if this raises, the cluster is not asked for nodes
                 with demanded(needs):
                     self._wait_for(by_needs[needs])
 

@@ -40,7 +40,7 @@ SWITCHES = {
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
     "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's own state is never read
     "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "1",  # a user's package may need files that git ignores
-    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start at the same time; with a searcher, the default is 1
+    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # how many actors may start at once; with a searcher, the default is 1
     "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
 }
 
@@ -164,7 +164,7 @@ class RaySession:
 
     def close(self) -> None:
         """Stops or leaves Ray if this session started or joined Ray; the processes of trials then end too."""
-        if self._watch is not None and self._address is None:  # or a private Ray's shutdown would count as its death
+        if self._watch is not None and self._address is None:  # else, shutting down a private Ray counts as its death
             self._watch.close()
         if self._is_ours:
             private_ray.stop()

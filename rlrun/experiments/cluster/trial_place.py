@@ -258,7 +258,7 @@ class TrialMirror(TrialPlace):
 
     def _operations(self, changed: list[str], removed: list[str], now: dict[str, Item]) -> Iterator[Operation]:
         for name in changed:
-            with suppress(FileNotFoundError):  # a logger's temporary file that no longer exists
+            with suppress(FileNotFoundError):  # a logger may have removed a temporary file
                 if now[name].is_checkpoint:
                     yield Operation("sync", RESULT_FILE)
                     yield from self._copy(name, files_of_checkpoint(self.directory / name))
@@ -343,7 +343,7 @@ def _remove_abandoned(scratch: Path) -> None:
     for folder in scratch.glob(f"{_PREFIX}*"):
         try:
             os.close(_lock(folder))
-        except OSError:  # its process is alive, or the folder is another user's
+        except OSError:  # the folder's process is alive, or another user owns the folder
             continue
         shutil.rmtree(folder, ignore_errors=True)
 

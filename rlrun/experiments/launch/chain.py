@@ -19,7 +19,7 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
         with suppress(UsageError, RunDamaged):  # another run may be damaged
             siblings.append(RunDirectory.open(path.parent))
     names = [run.path.name]
-    for name in names:  # the list grows in the loop
+    for name in names:  # the loop appends to this list
         for sibling in siblings:
             if sibling.table.after == name and sibling.path.name not in names:
                 names.append(sibling.path.name)

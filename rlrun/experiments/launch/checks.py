@@ -58,7 +58,7 @@ def check_chains(experiments: Sequence[Experiment]) -> None:
                     f"experiments before it{hint}"
                 )
             has_all = set(experiment.seeds) <= set(earlier.seeds)
-            if experiment.begins.recorded:  # by trials with the same names
+            if experiment.begins.recorded:  # each trial reads data of the earlier trial with its name
                 has_all = experiment.seeds == earlier.seeds
             if earlier.num_configurations > 1 or not has_all:
                 raise UsageError(

@@ -241,7 +241,7 @@ def _fetch_instead(copy: str, path: Path) -> Path:
     with TemporaryDirectory(prefix=".", dir=path.parent) as folder:
         fetched = fetch_run(copy, Path(folder))
         aside = new_directory(path.parent, f"{path.name}-out-of-date")
-        path.rename(aside)  # replaces an empty directory
+        path.rename(aside)  # replaces `aside`, an empty directory
         fetched.rename(path)
     return aside
 

@@ -141,10 +141,10 @@ def run_all(
                 is_optional=executor is None and not any(part.needs_ray for part in parts),
             )
             _run_parts(parts, actives, interrupts, ray, eager=eager, watch=watch)
-        except UsageError:  # there is no such cluster, or it is too small: nothing has started, so nothing is kept
+        except UsageError:  # the cluster does not exist or is too small; nothing has started, so nothing is kept
             _discard_new(parts)
             raise
-        except KeyboardInterrupt:  # the second interrupt
+        except KeyboardInterrupt:  # by the second interrupt
             interrupts.received = interrupts.received or "SIGINT"
         ends = _settled(parts)
     failure = _failure(parts, actives, ends, interrupts)
@@ -211,7 +211,7 @@ def _run_parts(
             with log.printing_to_terminal():
                 end_without_copy(loss)
 
-        # Before `interrupts`, so that Ctrl-C ends the wait for a former owner.
+        # Entered before `interrupts`, so that Ctrl-C ends the wait for a former owner.
         owners = [stack.enter_context(owned(part.directory, taken_over)) for part in parts]
         stack.enter_context(interrupts)
         session = stack.enter_context(ray)

@@ -157,7 +157,7 @@ class ActiveRun:
         try:
             with self.log.printing_to_terminal():
                 self.watch(event)
-        except Exception as error:  # it must not fail trials or lose their progress
+        except Exception as error:  # a watcher's error must not fail trials or lose their progress
             self.watch_error = error
             self.interrupts.received = self.interrupts.received or "a failed watcher"
         finally:
@@ -208,7 +208,7 @@ class ActiveRun:
             self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
             return
         record = self.directory.record(trial)
-        # If a trial's process has died, its error is recorded here. A trial that another process runs is left alone.
+        # If a trial's process has died, the error is recorded here. A trial that another process runs is left alone.
         files = self.directory.trial_directory(trial)
         if not files.is_claimed():
             with self.stopping_when_full():

@@ -221,7 +221,7 @@ class CopyOwner:
             generation = max(map(_generation, before), default=0) + 1
             self._name = f"{generation:06d}-{secrets.token_hex(8)}.json"
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            if self._run is not None:  # first, so that the directory can continue after a kill
+            if self._run is not None:  # before the claim is written, so that a killed run can be resumed
                 self.note_content(self._run)
             self._confirmed_at = self._tried_at = _clock()
             self._write(replace(self._record, started=started, generation=generation))
@@ -307,7 +307,7 @@ class CopyOwner:
         """Renews this process's record, and looks for a newer one."""
         began = _clock()
         loss = None
-        with suppress(OSError, ValueError):  # `confirm` reports that the storage cannot be reached
+        with suppress(OSError, ValueError):  # `confirm` reports storage that cannot be reached
             self._write(replace(self._record, renewed=self._record.renewed + 1))
             newer = [name for name in self._names() if _generation(name) > self._record.generation]
             if newer:

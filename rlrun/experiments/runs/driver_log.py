@@ -75,7 +75,7 @@ class DriverLog:
             os.dup2(saved, number)
         for stream in (self.terminal, self._errors):
             if stream not in self._streams:
-                stream.close()  # and its copy of the saved descriptor
+                stream.close()  # also closes the stream's copy of the saved descriptor
         for saved in self._saved.values():
             os.close(saved)
         self._saved = {}

@@ -67,7 +67,7 @@ def _collect(directory: Path, prefix: str, found: dict[str, Item]) -> None:
         try:
             found[name] = _item(path.stat() if entry.is_file() else (path / MANIFEST_FILE).stat(), entry.is_dir())
         except FileNotFoundError:
-            _collect(path, f"{name}/", found)  # a folder that is not a checkpoint, or a removed file
+            _collect(path, f"{name}/", found)  # it is a folder but not a checkpoint, or has been removed
 
 
 def _item(status: os.stat_result, is_checkpoint: bool) -> Item:

@@ -236,7 +236,7 @@ class RunDirectory:
         """
         with _naming(self.path / SPEC_FILE):
             data = {self.table.experiment: self.spec()[0]}
-            (experiment,) = parse_experiments(data, max_trials=sys.maxsize)  # it was allowed when the run started
+            (experiment,) = parse_experiments(data, max_trials=sys.maxsize)  # the number was allowed at the start
             return experiment
 
     def spec(self) -> tuple[dict[str, Any], str]:

@@ -129,7 +129,7 @@ class RunUpload:
             began = time.monotonic()
             try:
                 self.synchronize()
-            except (OSError, ValueError) as error:  # retried later, and at the end
+            except (OSError, ValueError) as error:  # the copy is retried later, and at the end of the run
                 _log.warning("storage %s: %s", self.uri, error)
             pause_s = max(COPY_EVERY_S, (time.monotonic() - began) / SHARE)
 
@@ -155,7 +155,7 @@ class RunUpload:
             return
         if name in self._copied:
             self._remove(name)
-        self._copied[name] = None  # from now on, part of it may be in the storage
+        self._copied[name] = None  # from now on, the storage may hold part of the checkpoint
         with suppress(FileNotFoundError):  # the trial has just removed it
             for file in files_of_checkpoint(self._run / name):
                 self._put(f"{name}/{file}", _pieces(self._run / name / file))

@@ -176,7 +176,7 @@ def extend(run: RunDirectory, stop: Mapping[str, float]) -> None:
         run.trial_directory(name).write_spec(trial.replace(stop=trial.stop.replace(**stop)).to_data())
         if record.status == "TERMINATED" and record.stop_reason.partition(" ")[0] in stop:
             run.trial_directory(name).write_record(replace(record, status="INTERRUPTED", stop_reason=""))
-    # Last, so that the same call can be repeated if this one is interrupted.
+    # The run's spec is written last, so that the call can be repeated if it is interrupted.
     run.write_spec(experiment.replace(stop=experiment.stop.replace(**stop)))
 
 
@@ -192,4 +192,4 @@ def take_over(run: RunDirectory, experiment: Experiment) -> None:
     of_trials["max_restarts"] = experiment.failure.max_restarts
     for name in run.table.trials:
         run.trial_directory(name).write_spec(run.trial(name).replace(**of_trials).to_data())
-    run.write_spec(run.experiment().replace(**settings))  # last, for the same reason
+    run.write_spec(run.experiment().replace(**settings))  # last, so that an interrupted call can be repeated

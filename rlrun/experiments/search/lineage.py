@@ -153,7 +153,7 @@ def newest_records(generations: Iterable[Generation]) -> Mapping[str, tuple[int,
 def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
-    except OSError:  # another file system, or one without hard links
+    except OSError:  # on another file system, or without support for hard links
         shutil.copyfile(source, target)
 
 

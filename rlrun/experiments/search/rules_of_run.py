@@ -59,7 +59,7 @@ def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
         rung = rule.on_result(name, moment, None if value is None else sign * value).rung
         if rung is not None and value is not None:
             standings.append((name, rung, value))
-    running = {trial.name for trial in run.trials}  # including failed trials that are retried
+    running = {trial.name for trial in run.trials}  # includes failed trials that are retried
     for name in names:
         if name not in running:
             rule.remove(name)
@@ -118,7 +118,7 @@ def make_rule(scheduler: SchedulerConfig, stop: Mapping[str, float], trials: int
                 brackets=asha.brackets,
                 measure=_measure(asha),
             )
-        case HyperBandConfig() as hyperband:  # BohbConfig too
+        case HyperBandConfig() as hyperband:  # also matches BohbConfig
             return HyperBand(
                 max_t=hyperband.limit(stop),
                 grace_period=hyperband.first_rung(stop),

@@ -119,7 +119,7 @@ class Suggestions:
         if failed:
             self._failed.add(trial)
         else:
-            self._failed.discard(trial)  # it was retried
+            self._failed.discard(trial)  # the trial was retried
         self._complete_if_over(self._configuration[trial])
 
     def _complete_if_over(self, number: int) -> None:

@@ -67,7 +67,7 @@ def installed_algorithms() -> dict[str, type[Algorithm[Any]]]:
     for name in algorithm_names():
         try:
             algorithm, _ = check_algorithm({"algorithm": name})
-        except UserCodeError:  # the spec does not name it
+        except UserCodeError:  # from a plugin that the spec does not name
             continue
         if algorithm is not None:
             found[name] = algorithm

@@ -127,7 +127,7 @@ def _resolved_config(algorithm: Any, config: Mapping[str, Any]) -> tuple[dict[st
     first = {place: next(value for _, value in space.probes()) for place, space in spaces.items()}
     try:
         resolved = model.parse(fill(config, first)).to_data()
-    except SpecError:  # written by another version, or with values that are measured before the run
+    except SpecError:  # another version wrote the spec, or it has values that are measured before the run
         return dict(config), _defaults(model)
     return filled(resolved, {place: space.to_data() for place, space in spaces.items()}), _defaults(model)
 

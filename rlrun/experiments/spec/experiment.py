@@ -649,7 +649,7 @@ class Experiment(RunSettings, Learning):
         names, total, sharing = self.param_names(), self.num_trials, self._trials_by_update()
         of: Mapping[Location, Any] | None = None
         for planned in self.plan():
-            if of is not planned.values:  # shared by a configuration's seeds
+            if of is not planned.values:  # all seeds of a configuration share the values
                 of, varied = planned.values, self._varied(planned.values, names)
             yield self._trial(planned, varied, total, sharing[self._update_of(planned.values)])
 

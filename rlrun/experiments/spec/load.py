@@ -317,7 +317,7 @@ def _check_stages(
         mistakes += [replace(mistake, location=stage.location(mistake.location)) for mistake in wrong]
         if experiment is not None:
             experiments[stage.name] = experiment
-    return experiments, list(dict.fromkeys(mistakes))  # each stage reports mistakes that are outside the stages
+    return experiments, list(dict.fromkeys(mistakes))  # each stage repeats mistakes that are outside the stages
 
 
 def _in_order(problems: Sequence[Problem], documents: Sequence[Document]) -> list[Problem]:

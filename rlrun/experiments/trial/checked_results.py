@@ -191,7 +191,7 @@ def truncate_results(
         if file.stat().st_size > checked.size:
             with file.open("rb") as whole:
                 write_file(file, whole.read(checked.size))
-        make_csv(directory)  # a kill or power cut may have left it without its last rows, or with zeros in their place
+        make_csv(directory)  # a kill or power cut may leave the CSV file without its last rows, or with zeros
     return Truncation(rows_cut)
 
 

@@ -25,7 +25,7 @@ _VALUE_TENSOR, _VALUE_METADATA, _METADATA_PLUGIN = b"\x42", b"\x4a", b"\x0a"
 _PLUGIN_NAME, _PLUGIN_CONTENT = b"\x0a", b"\x12"
 _NO_NUMBERS = b"\x08\x01\x12\x02\x12\x00"  # an empty tensor of floats; every value must have a tensor
 
-# tensorboard/plugins/hparams/plugin_data.proto, and protobuf's own map entries and struct.proto.
+# Tags of tensorboard/plugins/hparams/plugin_data.proto, and of protobuf's own map entries and struct.proto.
 _HPARAMS_TAG = b"_hparams_/session_start_info"
 _SESSION_START_INFO, _SESSION_PARAMS, _SESSION_GROUP, _SESSION_START_TIME = b"\x1a", b"\x0a", b"\x22", b"\x29"
 _ENTRY_KEY, _ENTRY_VALUE, _NUMBER, _TEXT, _TRUTH = b"\x0a", b"\x12", b"\x11", b"\x1a", b"\x20"

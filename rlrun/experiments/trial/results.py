@@ -189,7 +189,7 @@ class ResultWriter:
 
     def complete(self) -> None:
         """Writes the last row to progress.csv and TensorBoard, which get only some rows, and syncs progress.csv."""
-        with suppress(OSError):  # such as a full disk; result.json has the row
+        with suppress(OSError):  # for example, the disk is full; result.json has the row
             if self._newest is not self._derived:
                 self._write_derived()
             if self._csv is not None:

@@ -136,7 +136,7 @@ class TrialCheckpoints:
             return True
         if config.every is not None and row["iteration"] % config.every == 0:
             return True
-        # An evaluation measures the weights of its iteration, so the checkpoint of the best one is written at once.
+        # An evaluation measures the weights of its iteration, so a checkpoint with the best score is written at once.
         score = row.get(config.best) if config.best and config.best.startswith(EVALUATION) else None
         if score is None:
             return False

@@ -84,7 +84,7 @@ class TrialLoop:
         self.checkpoints = TrialCheckpoints(self._files.checkpoints, trial.checkpoint)
         self._criteria = StopCriteria(trial)
         self._blocked_s = 0.0  # seconds for which checkpoints blocked training, up to the last row
-        self._since_last_s = 0.0  # without the seconds for which checkpoints block
+        self._since_last_s = 0.0  # excludes the seconds for which checkpoints blocked training
         self._is_between_iterations = True
         self._training: Training | None = None
         if not resume and self.checkpoints.store.paths():

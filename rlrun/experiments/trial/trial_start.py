@@ -210,7 +210,7 @@ class StartingPoint:
                 )
         before = saved_training(self.content, self.path, trust=True)
         self._refuse_other("", {"seed": before.seed}, {"seed": trial.seed})
-        env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # affects only the resume
+        env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # the setting only affects how trials are resumed
         self._refuse_other("env", before.env.to_data(), env.to_data())
         self._refuse_other("evaluation", self._evaluation(), _data_of(trial.evaluation))
         if exploit is None:

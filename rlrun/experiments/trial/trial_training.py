@@ -116,6 +116,6 @@ def failure_of(error: Exception, training: Training | None, directory: Path) -> 
         The failure; None for an exception that did not pass through user code.
     """
     if isinstance(error, EnvStartFailed) and training is not None and training.iteration > 0:
-        return EnvError(str(error))  # from an evaluation env, since the training env has started
+        return EnvError(str(error))  # an evaluation env failed, since the training env has started
     algorithms = () if training is None else training.description.policies.algorithms.values()
     return failure_of_user_code(error, *map(type, algorithms), directory=directory)

@@ -107,7 +107,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     def _step(self) -> dict[str, Any]:
         loop = self._started()
-        if loop.done:  # killed after its last checkpoint, before Tune got its last result
+        if loop.done:  # the trial was killed after its last checkpoint, before Tune got the last result
             self._close()
             return {"done": True, **self._taken_notes()}
         if self._awaits_exploit(loop):
@@ -121,7 +121,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 raise
             files = TrialDirectory(loop.directory)
             if (record := files.read_record()) is not None:
-                files.write_record(replace(record, status="PAUSED"))  # not a failure: it continues as another's copy
+                files.write_record(replace(record, status="PAUSED"))  # not failed: it continues as another's copy
             self._close()
             return {DIVERGED: str(error), **self._taken_notes()}
         if self._awaits_exploit(loop) and not loop.done:
@@ -164,7 +164,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     @override
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.pause()
-        gc.collect()  # a `Training` has reference cycles, which Python might otherwise keep for a hundred trials
+        gc.collect()  # a `Training` has reference cycles, which Python would keep for a hundred trials or so
         self.setup(new_config)
         return True
 

@@ -143,7 +143,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 return self._act(trial, self._rule.diverged(name))
             decision = self._decision_on(trial, result)
             return self._continue(trial) if decision is None else self._act(trial, decision)
-        self._held[name] = trial  # until all are interrupted
+        self._held[name] = trial  # the disk is full: the trial waits until all trials are interrupted
         return str(TrialScheduler.NOOP)
 
     @override
@@ -206,7 +206,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         score = -value if value is not None and scheduler.settings.mode == "min" else value
         self._measured[name] = (float(moment), value)
         if isinstance(self._rule, Populations) and result.get("done"):
-            return None  # it will not reach another generation
+            return None  # the trial will not reach another generation
         decision = self._rule.on_result(name, float(moment), score)
         if self._suggestions is not None and decision.rung is not None and value is not None:
             self._suggestions.observe(name, decision.rung, value)
@@ -312,7 +312,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         running = [trial for trial in running if trial_name(trial) not in self._leaving]
         needed = _resources([*running, *wanting])
         fits = all(amount <= self._run.capacity.get(name, 0.0) for name, amount in needed.items())
-        staged = any(trial.status == Trial.PENDING for trial in wanting)  # or Tune would end the actor, not reuse it
+        staged = any(trial.status == Trial.PENDING for trial in wanting)  # otherwise, Tune would end the actor
         if staged and (not fits or time.monotonic() - self._crowded_since > PATIENCE_S):
             self._leaving[staying[-1]] = actor_of(self._held[staying[-1]]).pause.remote()
             self._crowded_since = math.inf
@@ -329,7 +329,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             except RayTaskError as error:
                 fail(controller, trial, error)
             except RayError:
-                train_on(controller, trial)  # this fails, so Tune handles the lost process
+                train_on(controller, trial)  # this call fails, so Tune handles the lost process
             else:
                 self._keep_paused(controller, trial)
 

@@ -74,7 +74,7 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
 
     @override
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        pass  # `Reporter` reports it to the run's searcher
+        pass  # `Reporter` passes the result to the run's searcher
 
     @override
     def save(self, checkpoint_path: str) -> None:

@@ -95,9 +95,9 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     try:
         tuner.fit()
     except Exception as error:
-        if os.strerror(errno.ENOSPC) in str(error):  # while writing Tune's own files
+        if os.strerror(errno.ENOSPC) in str(error):  # raised while Tune wrote its own files
             run.stop_for(DiskFull(f"Ray's own files: {str(error).strip().splitlines()[-1]}"))
-        elif run.fault is None and has_ended():  # such as a lookup of an actor on this machine
+        elif run.fault is None and has_ended():  # for example, looking up an actor on this machine failed
             run.stop_for(end_of_ray("raylet"))
         elif run.fault is None:
             raise
@@ -106,7 +106,7 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     shutil.rmtree(run.directory.tune, ignore_errors=True)
     for name, reason in run.stopped.items():
         run.directory.mark_stopped(name, reason)
-    # A failed member may be retried, and a member without a final checkpoint may be extended.
+    # The population is not over if a failed member may be retried, or one without a final checkpoint extended.
     is_over = run.experiment.checkpoint.at_end and not run.directory.unfinished(retry_failed=True)
     if isinstance(rule, Populations) and is_over:
         rule.close()
@@ -204,7 +204,7 @@ def _forget(trial: Trial) -> None:
     """
     trial.set_config({"trial": {"name": trial_name(trial)}})
     drop_private_copies(trial)
-    trial.set_experiment_tag("")  # a third copy of the config, as text
+    trial.set_experiment_tag("")  # the tag would be a third copy of the config, as text
     trial.evaluated_params.clear()
     trial.run_metadata.metric_analysis.clear()
     trial.run_metadata.metric_n_steps.clear()

@@ -124,7 +124,7 @@ def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> 
     found = []
     for one in env:
         if one.verdict == "wrong" or (one.verdict == "note" and not handled.get(one.topic, False)):
-            names_setting = "config." in one.advice  # perhaps of another algorithm: the env is checked for all of them
+            names_setting = "config." in one.advice  # perhaps another algorithm's, since the env is checked for all
             advice = advised(configs[0], *scaled[one.topic]) if names_setting else one.advice
             found.append(Finding(f"env: {one.topic}", one.found, one.reason, advice))
     return found

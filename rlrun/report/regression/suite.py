@@ -195,7 +195,7 @@ def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
 
 def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
     env = spec.evaluation.env if spec.evaluation is not None else None
-    # Trusted, since it was just created from a spec that the user named.
+    # The checkpoint is trusted, because it was just created from a spec that the user named.
     with exits_as_failures(), Training.restore(checkpoint, trust=True, eager=True, for_training=False) as training:
         return metrics_of(training.evaluate(EPISODES, env=env))
 

@@ -29,7 +29,7 @@ def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts the widths of dense layers; omits layers without activations, since together they are one linear map."""
     if foreign.has("critic_lr") or foreign.is_atari:
-        return OMIT  # the actor and the critics have separate keys; images have encoders
+        return OMIT  # actors and critics have their own keys, and images go through encoders
     if foreign.get("model.fcnet_activation") in ("linear", None) and value:
         foreign.tell(key, "layers without an activation are left out, because together they are one linear map")
         return []

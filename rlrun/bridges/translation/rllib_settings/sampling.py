@@ -40,7 +40,7 @@ def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts `clip_rewards` to a bound: true (in RLlib, the sign) becomes 1; null, Atari's default, is omitted."""
     if value is None or (foreign.is_atari and value is True):
-        return OMIT  # the Atari preset clips rewards
+        return OMIT  # rlrun's Atari preset already clips rewards
     if value is True:
         foreign.tell(key, "rlrun clips rewards to [-1, 1]; RLlib uses their sign")
         return 1.0

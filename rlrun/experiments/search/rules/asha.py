@@ -88,7 +88,7 @@ class Asha:
             return Decision("stop", f"asha: reached its limit of {self._measure.moment(time)}")
         previous = self._furthest.get(trial, -math.inf)
         if time <= previous:
-            return CONTINUE  # a repeated result after a resume
+            return CONTINUE  # a resumed trial has repeated a result
         self._furthest[trial] = time
         bracket = self._bracket[trial]
         reached = [index for index, milestone in enumerate(self.rungs[bracket]) if previous < milestone <= time]

@@ -47,7 +47,7 @@ class Median:
         """Compares a trial's best score with the median of other trials' running means at the same time."""
         mine = self._curves.setdefault(trial, _Curve())
         if mine.times and time <= mine.times[-1]:
-            return CONTINUE  # a repeated result after a resume
+            return CONTINUE  # a resumed trial has repeated a result
         mine.append(time, comparable(score), counts=time >= self._grace_period)
         if time < self._grace_period:
             return CONTINUE

@@ -52,7 +52,7 @@ def modelled(
         time=generation,
         score=sign * score,
         pending=taken,
-        bounds=dict(sorted(settings.bounds.items())),  # independent of the order in the spec
+        bounds=dict(sorted(settings.bounds.items())),  # sorted, so that the order in the spec does not matter
         log_scale=settings.log_scale,
         generator=draws,
     )
@@ -69,7 +69,7 @@ def gains(generations: Sequence[Generation], sign: float) -> list[Gain]:
     """
     found = []
     began: dict[str, Gain] = {}
-    scores: dict[str, float | None] = {}  # the latest: a line of an asynchronous population has only one member
+    scores: dict[str, float | None] = {}  # latest scores; an asynchronous population has one member per line
     for line in generations:
         scores |= {member.trial: member.score for member in line.members}
         for member in line.members:

@@ -92,7 +92,7 @@ class OptunaStudyFile:
         import optuna
 
         trial = self._study.get_trials(deepcopy=False)[self._numbers[number]]
-        if trial.state.is_finished():  # continued after its end, which Optuna does not support
+        if trial.state.is_finished():  # the trial continued after its end, which Optuna does not support
             self.write(history)
             return
         score = history.scores[number]

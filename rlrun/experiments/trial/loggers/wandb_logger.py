@@ -44,7 +44,7 @@ class WandbLogger(TrialLogger):
             resume="allow",
             allow_val_change=True,  # settings change in a population
             reinit="create_new",
-            # Output, machine and folder of the process are not specific to the trial.
+            # The output, machine and folder of the process are not logged, since they are not specific to the trial.
             settings=wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True),
         )
         self._run.define_metric("*", step_metric="env_steps")

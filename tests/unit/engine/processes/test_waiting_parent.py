@@ -62,7 +62,7 @@ past = len(directories_to_continue())
 print("begins", past, flush=True)
 leave_note(2, [Path("a"), Path("b")])
 if past:
-    leave_note(9, [])  # only the first process's counts
+    leave_note(9, [])  # only the note of the first process counts
 """
 
 
@@ -117,7 +117,7 @@ if past:
     print("left" if os.path.exists(f"/proc/{pid}") else "gone", flush=True)
     announce(0)
     sys.exit(0)
-# A child that is left by its own parent, in a session of its own, as daemons are.
+# A child whose own parent has ended, in a session of its own, like a daemon.
 begin = ["sh", "-c", f"setsid sh -c 'echo $$ > {left}.new; mv {left}.new {left}; exec sleep 1000' & exit 0"]
 while True:
     subprocess.run(begin, stdout=subprocess.DEVNULL)
@@ -149,7 +149,7 @@ def test_an_interrupt_between_the_end_of_a_child_and_its_restart_ends_the_comman
     assert err.rstrip().endswith("KeyboardInterrupt")
 
 
-# Not signal.pause(): if the signal came right before it, it would wait for another one.
+# signal.pause() is not used here: if the signal came right before the call, pause() would wait for another one.
 PAUSED = """
 import time
 try:

@@ -189,7 +189,7 @@ def test_the_learner_sees_the_same_views_as_the_acting_policy(
             found = outputs.distribution.log_prob(columns["actions"])[valid]
             torch.testing.assert_close(found, columns["logp"][valid], rtol=NEAR, atol=NEAR)
             torch.testing.assert_close(outputs.values[valid], columns["values"][valid], rtol=NEAR, atol=NEAR)
-            if whole:  # the observation after a step closes it, even a final one
+            if whole:  # the observation after a step also has a value, even a final one
                 behind = torch.zeros_like(valid)
                 behind[:, 1:] = valid[:, :-1]
                 values = torch.from_numpy(batch["values"].T.copy())

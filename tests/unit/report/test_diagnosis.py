@@ -350,7 +350,7 @@ def test_problems_in_an_env_that_the_settings_already_handle_are_not_findings() 
     scaled = {"normalize_rewards": True, "normalize_observations": True}
     bounded = {"max_grad_norm": 0.5}
     assert names(diagnose([seen(curve(220.0), bounded)], env)) == ["env: rewards", "env: observations"]
-    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: observations"]  # here, rewards enlarge no gradient
+    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: observations"]  # without gradients, they do no harm
     assert diagnose([seen(curve(220.0), scaled)], env) == []
     wrong = [EnvFinding("observations", "wrong", "NaN")]
     assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]

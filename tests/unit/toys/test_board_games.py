@@ -45,7 +45,7 @@ def test_random_games_end_exactly_at_a_win_or_a_full_board_and_their_returns_sum
             for agent, reward in step.rewards.items():
                 returns[agent] += reward
             seen = step.observations[other]["observation"]
-            assert (seen[..., 0] == before[..., 1]).all()  # each player's own pieces are the opponent's in the other's view
+            assert (seen[..., 0] == before[..., 1]).all()  # one player's pieces are the opponent's in the other's view
             assert seen[..., 1].sum() == before[..., 0].sum() + 1
             wins, is_full = has_line(seen[..., 1], length), bool(seen.sum(-1).all())
             assert step.ended == (wins or is_full)

@@ -120,7 +120,7 @@ def test_altered_or_world_writable_copies_are_fetched_again(tmp_path: Path, cach
     for content, mode in ((whole[:-1] + bytes([whole[-1] ^ 1]), 0o600), (whole[:100], 0o600), (whole, 0o666)):
         copy.write_bytes(content)
         copy.chmod(mode)
-        data_cache._compared.clear()  # as in a process that has not read the copies yet
+        data_cache._compared.clear()  # as in a process that has not compared the copies yet
         np.testing.assert_array_equal(read(uri).rows(np.arange(9))["obs"], expected)
         assert (copy.read_bytes(), copy.stat().st_mode & 0o777) == (whole, 0o600)
     assert copy.with_name("000001.arrow").stat().st_ino == other

@@ -72,7 +72,7 @@ def test_there_is_no_warning_about_returns_if_rewards_are_positive_or_episodes_t
     for data in (ended, positive):  # a warning would be an error in tests
         Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
     costly = written(tmp_path / "costly", [(3, "truncated")], sign=-1)
-    Transitions(costly, gamma=0.5, n_step=None).gather(np.arange(3))  # no warning either, because these returns bootstrap
+    Transitions(costly, gamma=0.5, n_step=None).gather(np.arange(3))  # these returns bootstrap, so no warning either
 
 
 def test_truncated_and_cut_episodes_bootstrap_and_terminated_ones_do_not_even_if_also_truncated(tmp_path: Path) -> None:

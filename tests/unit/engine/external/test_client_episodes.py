@@ -353,7 +353,7 @@ def test_sequence_numbers_begin_at_0(verb: str) -> None:
 def test_agents_of_an_episode_act_and_end_one_by_one() -> None:
     episodes = served(agents={"buyer": SPACES, "seller": SPACES})
     episode = begun(episodes)
-    assert asked(episodes, episode, 0).result(0)["error"] == "agent_unknown"  # the client must name one of the two agents
+    assert asked(episodes, episode, 0).result(0)["error"] == "agent_unknown"  # the client must name one of the agents
     answers = {name: asked(episodes, episode, 0, agent=name) for name in ("buyer", "seller")}
     assert set(episodes.take(0).observations) == set(answers)
     for name in answers:

@@ -168,7 +168,7 @@ def test_an_inner_branch_that_never_runs_dry_does_not_starve_the_outer_flow(
 
     learning = letters("m")[0].for_each(learn)
     replay = concurrently(stored, learning, output=stored)
-    flow = concurrently(replay, batches.combine(lambda fragment: [f"{fragment}a", f"{fragment}b"]))  # each fragment takes two turns
+    flow = concurrently(replay, batches.combine(lambda fragment: [f"{fragment}a", f"{fragment}b"]))  # two turns each
     got = flow.take(30)
     halves = [item for item in got if item[-1] in "ab"]
     assert [item for item in got if item not in halves] == [f"f{number}" for number in range(30 - len(halves))]

@@ -74,7 +74,7 @@ def cache(tmp_path_factory):
         patch.setenv("RLRUN_CACHE", str(directory))
         # Optimizing the code around the kernels takes most of the time and does not change any results.
         patch.setattr("torch._inductor.config.aot_inductor.compile_wrapper_opt_level", "O0")
-        # The processor reports its vector instructions, so torch does not need to compile a program to test each of them.
+        # The processor reports its vector instructions, so torch need not compile a program to test each of them.
         patch.setattr("torch._inductor.config.cpp.vec_isa_ok", True)
         # Precompiling torch's headers only pays off from the third program on.
         patch.setattr("torch._inductor.config.aot_inductor.precompile_headers", False)

@@ -62,7 +62,7 @@ past = len(directories_to_continue())
 print("begins", past, flush=True)
 leave_note(2, [Path("a"), Path("b")])
 if past:
-    leave_note(9, [])  # only the note of the first process counts
+    leave_note(9, [])  # only the first process's counts
 """
 
 
@@ -117,7 +117,7 @@ if past:
     print("left" if os.path.exists(f"/proc/{pid}") else "gone", flush=True)
     announce(0)
     sys.exit(0)
-# A child whose own parent has ended, in a session of its own, like a daemon.
+# A child that is left by its own parent, in a session of its own, as daemons are.
 begin = ["sh", "-c", f"setsid sh -c 'echo $$ > {left}.new; mv {left}.new {left}; exec sleep 1000' & exit 0"]
 while True:
     subprocess.run(begin, stdout=subprocess.DEVNULL)

@@ -113,7 +113,7 @@ def test_errors_delivered_with_steps_become_their_priorities_once_they_are_ready
     assert frequencies(replay) == pytest.approx(
         {0.0: 4 / 25, 1.0: 2 / 25, 2.0: 1 / 25, 3.0: 9 / 25, 4.0: 9 / 25}, abs=0.01
     )
-    replay.add(0, rewarded_fragment(7, 2))  # steps 5 and 6 come without errors, so they get the largest so far
+    replay.add(0, rewarded_fragment(7, 2))  # steps 5 and 6 come without errors, so they get the largest error so far
     assert frequencies(replay)[6.0] == pytest.approx(9 / 43, abs=0.01)
 
 

@@ -127,7 +127,7 @@ def test_a_restarted_worker_gets_the_same_answers_as_before_and_its_lost_steps_a
     before = two.outputs((0, 0), 5.0, ZEROS)
     one.outputs((0, 0), 3.0, ZEROS)
     again = Caller(server, threads, 2, life=2)
-    assert again.ask((0, 0), 5.0, UNCHANGED).result() is None  # the restarted worker does not get the state of its former life
+    assert again.ask((0, 0), 5.0, UNCHANGED).result() is None  # a restarted worker does not get its former state
     answer = again.ask((0, 0), 5.0, ZEROS).result()
     assert answer is not None
     assert answer.heads["outputs"][:, 0].tolist() == before

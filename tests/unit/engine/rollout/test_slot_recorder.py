@@ -158,7 +158,7 @@ def test_single_agent_worlds_are_recorded_bit_for_bit_like_single_agent_envs(env
         for name, leaf in named_leaves(expected):
             np.testing.assert_array_equal(dict(named_leaves(batch))[name], leaf, err_msg=name)
         np.testing.assert_array_equal(found.filled["default"], alone.filled["default"])
-        assert found.episodes == [replace(own, info={}) for own in alone.episodes]  # infos are kept with the agents' episodes
+        assert found.episodes == [replace(own, info={}) for own in alone.episodes]  # infos belong to agents' episodes
         assert found.agent_episodes["default"] == [replace(own, agent="only") for own in alone.episodes]
         assert found.env_steps == alone.env_steps == batch["valid"].sum()
         assert found.closing["default"][0].size == 0

@@ -95,7 +95,7 @@ def test_recorded_steps_are_bit_identical_to_eager_steps(
     monkeypatch.setattr(tensor_worker, "CapturedFunction", Recorded)
     monkeypatch.setattr(Recorded, "made", 0)
     check(training(small(compile=False, **settings), **env))
-    assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # steps are recorded again with the first statistics
+    assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # recorded again when statistics arrive
 
 
 def test_recorded_steps_with_continuous_actions_are_bit_identical_to_eager_steps(

@@ -33,8 +33,8 @@ from tests.rounding import rounding_error
 
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
 NONE = 3
-NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products over the width of the core
 """The value for an action before an episode's start, if there are 3 actions: the network sees zeros."""
+NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products over the width of the core
 
 
 class ShortEpisodes(gymnasium.Env[Any, Any]):

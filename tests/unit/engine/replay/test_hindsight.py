@@ -104,7 +104,7 @@ def test_new_goals_come_from_the_same_episode_and_rewards_are_recomputed_for_the
 
 
 def test_each_strategy_covers_all_goals_that_the_paper_allows():
-    # In episodes of five steps, 3, 4 and 5 are achieved from step 2 on. The last assertion compares the goals of this step.
+    # Each slot holds one episode of five steps, in which 3, 4 and 5 are achieved from step 2 on.
     found = {}
     for strategy in ("future", "final", "episode"):
         replay = replay_of(strategy=strategy, share=1.0, capacity=100)

@@ -79,7 +79,7 @@ def test_a_plugin_with_its_own_constructor_shows_the_signature_of_that_construct
             super().__init__(lr=speed * 1e-3)
 
     assert str(inspect.signature(Own)) == wording("int")
-    assert inspect.signature(rlrun.Algorithm) is not None  # it has no settings yet
+    assert inspect.signature(rlrun.Algorithm) is not None  # the base class itself has no settings
 
 
 def test_the_repr_of_an_algorithm_shows_the_settings_that_differ_from_its_defaults() -> None:

@@ -36,14 +36,14 @@ def test_a_table_of_optimal_values_has_value_and_policy_gaps_of_zero() -> None:
 def test_gaps_of_a_known_table_match_values_computed_by_hand() -> None:
     training = training_of("q_learning", CLIFF, gamma=0.9)
     table = np.zeros((48, 4), np.float32)
-    table[:, 0] = 1.0  # up at all times, which loses a point in each step forever
+    table[:, 0] = 1.0  # always goes up, which loses a point in each step forever
     training.running.trainee.learner.load_flat(table.ravel())
     learned = learned_values(training)
     best = -(1 - 0.9**13) / (1 - 0.9)
     assert learned.exact.at_start == pytest.approx(best)
     assert learned.policy_at_start == pytest.approx(-1 / (1 - 0.9))
     assert learned.policy_gap == pytest.approx(best + 10)
-    # An episode is never in the cliff's ten states, nor acts in the goal.
+    # No episode ever enters the cliff's ten states, and no action is taken in the goal state.
     assert learned.exact.counts.sum() == 48 - 10 - 1
     assert learned.value_gap == pytest.approx(np.abs(learned.exact.q - table)[learned.exact.counts].mean())
     training.close()

@@ -29,7 +29,7 @@ from rlrun.report.diagnosis.evidence import METRICS, Evidence
 from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import read_run
 
-RANDOM = EvaluationResult([10.0, 30.0], [10, 30])  # 20 with a standard deviation of 10
+RANDOM = EvaluationResult([10.0, 30.0], [10, 30])  # mean 20, standard deviation 10
 
 PPO: dict[str, Any] = {
     "train_batch_size": 256,
@@ -200,14 +200,14 @@ def test_a_curve_that_loses_more_than_half_of_its_gain_is_diagnosed_as_collapsed
 
 
 def test_a_mean_above_nearly_all_random_episodes_shows_learning_even_if_a_few_are_far_worse() -> None:
-    rare = EvaluationResult([-100.0] * 9 + [-10_100.0], [10] * 10)  # -1100 with a standard deviation of 3000
+    rare = EvaluationResult([-100.0] * 9 + [-10_100.0], [10] * 10)  # mean -1100, standard deviation 3000
 
     def found(end: float, random: EvaluationResult = rare) -> list[str]:
         return names(diagnose([replace(seen(curve(end)), random=random)], []))
 
     assert found(-109.0) == []  # 0.99 of the way from -1100 to -100 is -110
     assert found(-111.0) == [NO_BETTER]
-    often = EvaluationResult([1.0, 0.0, 1.0, 1.0], [10] * 4)  # 0.75 + 0.43 cannot be reached
+    often = EvaluationResult([1.0, 0.0, 1.0, 1.0], [10] * 4)  # 0.75 + 0.43 is more than any policy can reach
     assert (found(1.0, often), found(0.98, often)) == ([], [NO_BETTER])
     equal = EvaluationResult([5.0] * 4, [10] * 4)
     assert found(5.0, equal) == [NO_BETTER]
@@ -294,7 +294,7 @@ def test_values_that_rise_while_returns_fall_are_reported_before_the_performance
     assert (first.name, second.name) == ("values grow", "performance collapse")
     assert first.found == wording("q_mean", "10", "2.344")
     assert second.reason == wording()
-    (alone,) = found([*growing[:-2], growing[-3], growing[-1]], falling)  # it failed to rise once
+    (alone,) = found([*growing[:-2], growing[-3], growing[-1]], falling)  # q_mean failed to rise once
     assert alone.reason == wording()
     assert [one.name for one in found(growing, falling[::-1])] == []  # returns rise, too
     assert [one.name for one in found([value / 30 for value in growing], falling)] == ["performance collapse"]
@@ -311,7 +311,7 @@ def test_td_errors_that_mostly_exceed_the_bound_of_the_huber_loss_are_a_finding(
     assert finding.advice == wording("config.huber", "config.clip_rewards", "config.reward_scale")
     assert found(0.51, "learner/critics/huber_excess") == [finding]
     assert found(0.5) == []
-    assert found(0.51, end=220.0) == []  # it has learned
+    assert found(0.51, end=220.0) == []  # the policy has learned
 
 
 def test_values_of_normalized_rewards_are_not_compared_with_returns() -> None:
@@ -350,7 +350,7 @@ def test_problems_in_an_env_that_the_settings_already_handle_are_not_findings() 
     scaled = {"normalize_rewards": True, "normalize_observations": True}
     bounded = {"max_grad_norm": 0.5}
     assert names(diagnose([seen(curve(220.0), bounded)], env)) == ["env: rewards", "env: observations"]
-    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: observations"]  # here, rewards enlarge no gradient
+    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: observations"]  # without gradients, they do no harm
     assert diagnose([seen(curve(220.0), scaled)], env) == []
     wrong = [EnvFinding("observations", "wrong", "NaN")]
     assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]
@@ -387,8 +387,8 @@ CAUSES = {"short horizon", "small replay", "large entropy bonus", TOO_HIGH, TOO_
 def test_a_reward_that_is_discounted_to_less_than_a_hundredth_is_beyond_the_horizon() -> None:
     assert with_gap(44.0, 0.9) == ["short horizon"]  # 0.9^44 is 0.0097
     assert with_gap(43.0, 0.9) == with_gap(44.0, 0.99) == with_gap(44.0, 1.0) == []
-    assert with_gap(44.0, 0.9, end=220.0) == []  # it has learned
-    assert with_gap(3.0, 0.9, sees_rewards=False, length=200.0) == ["short horizon"]  # longer than the probed episodes
+    assert with_gap(44.0, 0.9, end=220.0) == []  # the policy has learned
+    assert with_gap(3.0, 0.9, sees_rewards=False, length=200.0) == ["short horizon"]  # outlasts the probed episodes
     assert with_gap(3.0, 0.9, length=200.0) == []
 
 
@@ -423,7 +423,7 @@ def test_an_entropy_bonus_is_found_too_large_if_the_policy_stays_uniform() -> No
     assert of_settings({"entropy_coeff": 0.05}, **uniform) == ["large entropy bonus"]
     assert of_settings({"entropy_coeff": 0.05}, **sure) == of_settings({"entropy_coeff": 0.04}, **uniform) == []
     assert of_settings({"entropy_coeff": 0.05}, end=220.0, **uniform) == []
-    # A step earns 2: 0.2 of that is 0.4. At a temperature of 0.6, 0.69 nats count for 0.41.
+    # A step earns 2, and 0.2 of that is 0.4. At a temperature of 0.6, 0.69 nats count for 0.41.
     length, hot = {"episode_len_mean": [10.0] * 10}, {"learner/alpha/alpha": [0.6] * 10}
     assert of_settings({}, **uniform, **length, **hot) == ["large entropy bonus"]
     assert of_settings({}, **uniform, **length, **{"learner/alpha/alpha": [0.5] * 10}) == []

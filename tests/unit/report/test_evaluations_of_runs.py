@@ -37,7 +37,7 @@ def test_greedy_actions_are_found_to_loop_if_their_episodes_are_longer_and_have_
     other = ["greedy and sampled actions differ"]
     assert [one.name for one in of_kinds(-14.0, 14.0, -12.0, 12.0)] == other  # hardly longer
     assert [one.name for one in of_kinds(20.0, 20.0, 60.0, 60.0)] == other  # shorter
-    assert [one.name for one in of_kinds(60.0, 60.0, 20.0, 20.0)] == other  # longer, and better for it
+    assert [one.name for one in of_kinds(60.0, 60.0, 20.0, 20.0)] == other  # longer, but with higher returns
 
 
 def elsewhere(evaluated: float, env: Any, end: float = 220.0) -> list[Finding]:
@@ -54,4 +54,4 @@ def test_losing_over_half_of_the_gain_in_evaluations_is_a_finding_if_their_env_d
     assert "kwargs" in finding.found
     assert elsewhere(110.0, other) == []
     assert elsewhere(109.0, None) == elsewhere(109.0, {"id": "CartPole-v1", "kwargs": {}}) == []
-    assert elsewhere(10.0, other, end=25.0) == []  # it has learned nothing that it could lose
+    assert elsewhere(10.0, other, end=25.0) == []  # the policy has learned nothing that it could lose

@@ -38,7 +38,7 @@ def test_seeds_that_reached_the_target_in_time_are_counted(
     ("expect", "status", "under_way", "budget", "missed"),
     [
         ({"within_env_steps": 3000}, "INTERRUPTED", [300], 3000, False),
-        ({"within_env_steps": 3000}, "TERMINATED", [300], 3000, False),  # its own stop came first
+        ({"within_env_steps": 3000}, "TERMINATED", [300], 3000, False),  # the run's own stop came first
         ({"within_env_steps": 300}, "INTERRUPTED", [], 300, True),
         ({"within_env_steps": 3000, "within_seconds": 6}, "INTERRUPTED", [], 3000, True),
         ({}, "KILLED", [300], 1000, False),

@@ -24,7 +24,7 @@ def test_the_ancestors_of_the_best_member_show_where_its_weights_came_from(make_
     assert family.members[family.best or 0] == "001-population=0-member=1"
     assert family.copies == 2
     course = [(s.member, s.generation, s.start, s.stop, s.params["lr"]) for s in ancestors(family)]
-    # It copied member 2's weights at 400 env steps; member 2 had copied member 0's at 200.
+    # Member 1 copied member 2's weights at 400 env steps; member 2 had copied member 0's at 200.
     assert course == [(0, 0, 0, 200, 0.1), (2, 1, 200, 400, 0.12), (1, 2, 400, 600, 0.5)]
 
 

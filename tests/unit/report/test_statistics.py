@@ -23,7 +23,7 @@ from rlrun.report.statistics import (
     smallest_p,
 )
 
-# Written by scripts/check_statistics.py, from the package rliable.
+# The results of the package rliable, written by scripts/check_statistics.py.
 RLIABLE = json.loads((Path(__file__).parent / "rliable.json").read_text())
 
 
@@ -101,7 +101,7 @@ def test_groups_with_different_numbers_of_strata_cannot_be_compared(wording) -> 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "p_value"),
-    # From tables of the exact two-sided Mann-Whitney test.
+    # The p-values are from tables of the exact two-sided Mann-Whitney test.
     [([7, 8, 9], [1, 2, 3], 0.1), ([5, 6, 7, 8], [1, 2, 3, 4], 2 / 70), ([1, 4, 6], [2, 3, 5], 1.0), ([1], [2], 1.0)],
 )
 def test_the_rank_test_is_exact_for_few_values(ours: list[float], theirs: list[float], p_value: float) -> None:

@@ -44,7 +44,7 @@ def test_evaluations_take_precedence_over_training_returns_when_ranking_configur
     for trial, measured in (("000-lr=0.1-seed=0", 454.0), ("001-lr=0.2-seed=0", 500.0)):
         lines = (path / trial / "result.json").read_text().splitlines()
         rows = [json.loads(line) for line in lines]
-        rows[0][metric] = measured  # none at the second iteration
+        rows[0][metric] = measured  # the second iteration has no evaluation
         (path / trial / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = read_run(path)
     judged, mode = run.goal

@@ -90,8 +90,8 @@ def test_a_policy_that_chooses_actions_outside_the_data_is_a_finding(tmp_path: P
     ("rows", "expected"),
     [
         ({"learner/critics/q_mean": [1.0, 9.0, 9.0, 9.0]}, ["values above the data's returns"]),
-        ({"learner/critics/q_mean": [0.0, 7.0, 7.5, 8.0]}, []),  # as large as the best of the data
-        ({"learner/critics/q_mean": [99.0, 50.0, 30.0, 20.0]}, []),  # and they still fall
+        ({"learner/critics/q_mean": [0.0, 7.0, 7.5, 8.0]}, []),  # as large as the best return in the data
+        ({"learner/critics/q_mean": [99.0, 50.0, 30.0, 20.0]}, []),  # too large, but still falling
         ({"learner/actor/outside": [0.0, 0.4, 0.6]}, ["actions outside the data"]),
         ({"learner/actor/clipped": [0.0, 0.1, 0.6]}, ["saturated weights"]),
         ({"clipped": [0.0, 0.1, 0.6]}, ["saturated weights"]),

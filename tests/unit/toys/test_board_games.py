@@ -88,7 +88,7 @@ def test_random_games_of_hex_end_exactly_at_a_connection(size: int) -> None:
             mover, player = world.possible_agents[turn % 2], turn % 2 + 1
             ((agent, seen),) = shown.items()
             assert agent == mover
-            mine = board if player == 1 else board.T  # each sees its own sides at the top and bottom
+            mine = board if player == 1 else board.T  # each player sees its own sides at the top and bottom
             assert (seen["observation"] == np.stack([mine == player, mine == 3 - player], -1)).all()
             assert (seen["action_mask"] == (mine == 0).ravel()).all()
             action = int(generator.choice(np.flatnonzero(seen["action_mask"])))
@@ -117,8 +117,8 @@ def test_the_picture_of_hex_shifts_its_rows_and_shows_the_sides_of_the_players()
     picture = world.render()
     assert picture.shape == (6 * 24, 6 * 24 + 5 * 12, 3)
     blue, orange, empty = [40, 90, 200], [220, 120, 30], [235, 235, 235]
-    assert picture[12, 36].tolist() == picture[5 * 24 + 12, 5 * 12 + 36].tolist() == blue  # the top and the bottom
-    assert picture[36, 24].tolist() == orange  # the left
+    assert picture[12, 36].tolist() == picture[5 * 24 + 12, 5 * 12 + 36].tolist() == blue  # the top and bottom edges
+    assert picture[36, 24].tolist() == orange  # the left edge
     assert picture[2 * 24 + 12, 2 * 12 + 36].tolist() == blue  # the piece: second row, first cell
     assert picture[36, 12 + 36].tolist() == picture[-1, 0].tolist() == empty
 

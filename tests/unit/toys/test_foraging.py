@@ -154,7 +154,7 @@ def test_in_pictures_hunters_cover_foragers_and_both_cover_food() -> None:
     away = seen["forager_0"]["entities"][0, :2] != 0.0
     found = [tuple(color) for color in cells.reshape(-1, 3).tolist()]
     food, forager, hunter = (tuple(color) for color in COLORS[1:].tolist())
-    assert away.any()  # they stand on different cells
+    assert away.any()  # the forager and the hunter stand on different cells
     assert sorted(found) == sorted([food, food, forager, hunter])
     world.step({"forager_0": 0, "hunter_0": 0})
     assert [tuple(color) for color in world.render()[8::16, 8::16].reshape(-1, 3).tolist()].count(food) == 2
@@ -189,4 +189,4 @@ def test_two_policies_have_enough_slots_for_all_newborn_agents() -> None:
         ended += int(rows.ended.sum())
         assert begun - over == int(prey.living.sum())
     assert ended >= 4
-    assert begun > 16 + 8 * ended  # more than at the starts of episodes
+    assert begun > 16 + 8 * ended  # prey are also born within episodes

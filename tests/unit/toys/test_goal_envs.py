@@ -82,7 +82,7 @@ def goal_of(env: PointGoals, seed: int) -> np.ndarray:
     for way in ((0.0, 0.0), (SPEED, 0.0), (0.0, SPEED)):
         env.reset(seed=seed)
         costs.append(-env.step(np.array(way, np.float32))[1])
-    # |p - g|^2 at p = 0 and at p = s e_i: the difference is s^2 - 2 s g_i.
+    # From p = 0 to p = s e_i, the cost |p - g|^2 changes by s^2 - 2 s g_i.
     return np.array([(SPEED**2 - (cost - costs[0])) / (2 * SPEED) for cost in costs[1:]])
 
 

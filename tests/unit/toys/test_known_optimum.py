@@ -153,7 +153,7 @@ def riccati() -> tuple[list[np.ndarray], np.ndarray]:
 
 def test_the_documented_best_cost_matches_the_riccati_equation() -> None:
     _, p = riccati()
-    assert np.trace(p) / 3 == pytest.approx(BEST_COST, abs=5e-4)  # E[x x^T] = I / 3
+    assert np.trace(p) / 3 == pytest.approx(BEST_COST, abs=5e-4)  # because E[x x^T] = I / 3 for the first state
 
 
 def test_an_episode_with_the_optimal_gains_has_the_cost_predicted_by_riccati() -> None:

@@ -56,7 +56,7 @@ def test_minimax_draws_tic_tac_toe_against_itself_and_never_loses_to_a_random_pl
 
 def test_minimax_chooses_among_equally_good_moves_by_its_seed() -> None:
     nothing = shown(["...", "...", "..."])
-    assert {Minimax(seed)(nothing) for seed in range(60)} == set(range(9))  # all draw
+    assert {Minimax(seed)(nothing) for seed in range(60)} == set(range(9))  # all moves lead to a draw
     corner = shown(["x..", "...", "..."])
     assert {Minimax(seed)(corner) for seed in range(20)} == {4}  # any other move loses
 

@@ -27,7 +27,7 @@ def test_no_recorded_episode_that_passes_the_crossing_reaches_the_goal() -> None
     assert not any(GOAL in episode.obs for episode in crossed)
     moves = [episode.actions[np.flatnonzero(episode.obs[:-1] == CROSSING)] for episode in crossed]
     counts = np.bincount(np.concatenate(moves), minlength=4)
-    assert counts.argmax() == 1  # imitation passes the crossing by
+    assert counts.argmax() == 1  # so imitation would go past the crossing
     assert counts[2] > 30  # the data shows that the maze continues there
 
 

@@ -46,7 +46,7 @@ def test_the_diver_is_shown_in_its_current_row_and_nowhere_after_the_last_step()
 def test_the_fast_lane_advances_two_cells_at_a_cost_that_depends_on_the_cell() -> None:
     env = TwoLanes(num_cells=5, episode_len=4)
     env.reset(seed=0)
-    steps = [env.step(action) for action in (0, 1, 0, 1)]  # cells 0, 1, 3 and 0: slow, fast, fast, slow
+    steps = [env.step(action) for action in (0, 1, 0, 1)]  # from cells 0, 1, 3 and 0: slow, fast, fast, slow
     assert [reward for _, reward, *_ in steps] == [1.0, 2.0, 2.0, 1.0]
     assert [info["cost"] for *_, info in steps] == [0.0, 1.0, 1.0, 0.0]
     assert [over for *_, over, _, _ in steps] == [False, False, False, True]

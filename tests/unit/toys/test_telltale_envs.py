@@ -65,7 +65,7 @@ def test_studying_pays_off_only_in_long_episodes_with_a_high_discount_factor() -
         return int(studied < 2)
 
     work, study = [*returns(Apprenticeship(), works)], [*returns(Apprenticeship(), studies)]
-    assert work == study == [(3.0, True)]  # undiscounted; discounted, the early reward is worth more
+    assert work == study == [(3.0, True)]  # equal without discounting; with it, the early reward is worth more
     for gamma, is_better in ((0.58, True), (0.57, False)):
         found, other = (
             rewards_of(Apprenticeship(100), policy) @ gamma ** np.arange(100) for policy in (works, studies)
@@ -79,9 +79,9 @@ def test_a_jackpot_worth_less_than_the_sure_reward_looks_better_without_importan
     sure = [found for found, _ in returns(RareJackpot(), lambda _: 0, 3)]
     rewards, value = rewards_of(RareJackpot(), lambda _: 1, 200), 0.5
     assert sure == pytest.approx([17.0] * 3)
-    assert 100 * rewards.mean() == pytest.approx(10.0, abs=1.0)  # its standard deviation is 0.21
+    assert 100 * rewards.mean() == pytest.approx(10.0, abs=1.0)  # the standard deviation of 100 times the mean is 0.21
     assert set(rewards) == {0.0, 1.0}
-    for _ in range(20):  # the mean of rewards that are sampled in proportion to their errors
+    for _ in range(20):  # approaches the mean of rewards sampled in proportion to their errors
         value = (value + np.average(rewards, weights=np.abs(rewards - value))) / 2
     assert value == pytest.approx(0.25, abs=0.01)
     assert rewards.mean() < 0.17 < value

@@ -187,7 +187,7 @@ def test_eaten_food_grows_back_after_a_fixed_number_of_steps() -> None:
     seen = np.stack(has_food)[:, alive]
     assert alive.any()
     assert not seen[2 : REGROWTH_STEPS + 1].any()
-    assert not seen[REGROWTH_STEPS + 2].any()  # it is eaten in the step in which it has grown
+    assert not seen[REGROWTH_STEPS + 2].any()  # the food is eaten in the step in which it has grown again
 
 
 def test_an_agent_is_shown_the_living_agents_nearest_to_it_sorted_by_distance() -> None:
@@ -201,7 +201,7 @@ def test_an_agent_is_shown_the_living_agents_nearest_to_it_sorted_by_distance() 
         pairs = (mask[..., 1:] > 0) & (np.diff(distances, axis=-1) < 0)
         assert not pairs.any()
         assert not mask[~of_both(shown, "acts")].any()
-        assert (entities[mask > 0][:, 3] > 0).all()  # all of them have health
+        assert (entities[mask > 0][:, 3] > 0).all()  # all agents that are shown have health left
         assert not entities[mask == 0].any()
 
 

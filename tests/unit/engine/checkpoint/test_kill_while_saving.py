@@ -58,4 +58,4 @@ def test_a_kill_while_saving_leaves_an_intact_checkpoint_no_older_than_the_previ
         assert (found[1].state["log"] == iteration).all()
         assert iteration >= saved > newest
         newest = iteration
-    assert len(store.paths()) <= 5  # the two newest, the best, and those that a kill kept from being removed
+    assert len(store.paths()) <= 5  # the two newest, the best, and those whose removal a kill prevented

@@ -27,7 +27,7 @@ def boxes(draw: Any) -> Box:
     if low.dtype.kind != "f":
         low = np.clip(low, -(2**62), 2**62).astype(dtype)
         return Box(np.minimum(low, 5).astype(dtype), np.maximum(low, 5).astype(dtype), low.shape, dtype)
-    low = np.where(np.isposinf(low), 0, low).astype(dtype)  # Gymnasium refuses this as a lower bound
+    low = np.where(np.isposinf(low), 0, low).astype(dtype)  # Gymnasium refuses infinity as a lower bound
     return Box(low, np.full_like(low, draw(st.sampled_from([np.inf, np.finfo(dtype).max]))), low.shape, dtype)
 
 

@@ -67,7 +67,8 @@ def test_an_intact_data_set_passes_the_check(tmp_path: Path) -> None:
     assert done.output.splitlines()[1:] == ["ok"]
 
 
-# Row 6 of the second file is the second row of its second episode, number 4; rows 4, 9 and 14 are final observations.
+# Row 6 of the second file is the second row of that file's second episode, which is episode 4. Rows 4, 9 and 14 are
+# final observations.
 @pytest.mark.parametrize(
     ("name", "row", "value", "told"),
     [
@@ -113,7 +114,7 @@ def test_altered_missing_and_foreign_files_are_named(tmp_path: Path, wording) ->
     assert "is missing" in findings["000001.arrow"]["text"]
     assert findings["000009.arrow"]["text"] == wording()
     assert not findings[".000003.arrow.0123abcd.partial"]["is_wrong"]
-    assert len(findings) == 4  # the third file is whole
+    assert len(findings) == 4  # the third file is intact
 
 
 def test_duplicate_episodes_are_reported(tmp_path: Path, wording) -> None:

@@ -109,7 +109,7 @@ def test_the_log_of_a_simulator_is_converted_to_a_data_set(tmp_path: Path, wordi
         ["b", 4.0, 13, -0.4, -4, False, 8, "bo", 0],
         ["b", 5.0, 14, 0.5, -5, False, 8, "bo", 0],
         ["b", 6.0, 15, 0.9, -6, False, 8, "bo", 0],  # not terminated: becomes the final observation
-        ["c", 7.0, 16, 0.1, -7, False, 9, "bo", 0],  # an episode of one such row disappears
+        ["c", 7.0, 16, 0.1, -7, False, 9, "bo", 0],  # an episode that is only a final observation is dropped
     ]
     log = written_csv(tmp_path / "log.csv", names, rows)
     words = ("--obs", "level,flow", "--actions", "valve", "--rewards", "cost", "--terminateds", "failed")

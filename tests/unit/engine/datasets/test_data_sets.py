@@ -233,7 +233,7 @@ def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-        def is_in_memory(place: int) -> bool:  # asking makes the system read nearby data
+        def is_in_memory(place: int) -> bool:  # this query makes the system read nearby data
             try:
                 return os.preadv(file.fileno(), [bytearray(1)], place, os.RWF_NOWAIT) == 1
             except BlockingIOError:
@@ -394,11 +394,11 @@ def test_a_running_episode_does_not_keep_rows_of_stored_episodes_in_memory(tmp_p
     space, steps = Box(0, 255, (2000,), np.uint8), 10
     obs, numbers, flags = np.ones((steps + 1, 8, 2000), np.uint8), np.zeros((steps, 8)), np.zeros((steps, 8), np.bool_)
     valid = np.ones((steps, 8), np.bool_)
-    valid[-1, 1:] = False  # all slots except the first end
+    valid[-1, 1:] = False  # the episodes of all slots except the first one end
     rows = {"obs": obs, "actions": numbers.astype(np.int64), "rewards": numbers, "terminateds": flags}
     written = SetWriter(tmp_path / "set", space, Discrete(2), episodes_per_file=7)
     for fragments in range(20):
-        if fragments == 1:  # the first fragment imports Arrow
+        if fragments == 1:  # measures from here on, because the first fragment imports Arrow
             tracemalloc.start()
         written.add_slots([*"01234567"], {**rows, "truncateds": flags, "valid": valid}, [False] * 8)
     kept, _ = tracemalloc.get_traced_memory()

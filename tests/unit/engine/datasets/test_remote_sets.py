@@ -120,7 +120,7 @@ def test_altered_or_world_writable_copies_are_fetched_again(tmp_path: Path, cach
     for content, mode in ((whole[:-1] + bytes([whole[-1] ^ 1]), 0o600), (whole[:100], 0o600), (whole, 0o666)):
         copy.write_bytes(content)
         copy.chmod(mode)
-        data_cache._compared.clear()  # as in another process
+        data_cache._compared.clear()  # as in a process that has not compared the copies yet
         np.testing.assert_array_equal(read(uri).rows(np.arange(9))["obs"], expected)
         assert (copy.read_bytes(), copy.stat().st_mode & 0o777) == (whole, 0o600)
     assert copy.with_name("000001.arrow").stat().st_ino == other
@@ -144,7 +144,7 @@ def test_a_reader_waits_for_a_copy_in_progress_and_uses_it(tmp_path: Path, cache
     assert found is not None
     folder, rows = cache / found.digest, []
     waits = threading.Thread(target=lambda: rows.append(found.rows(np.array([3]))))
-    with alone_with(folder):  # like another process that is copying
+    with alone_with(folder):  # holds the lock, as another process does while it copies
         waits.start()
         folder.mkdir(exist_ok=True)
         (tmp_path / "set" / "000000.arrow").rename(folder / "000000.arrow")

@@ -69,10 +69,10 @@ def test_returns_of_unterminated_episodes_with_negative_rewards_cause_a_warning(
 def test_there_is_no_warning_about_returns_if_rewards_are_positive_or_episodes_terminate(tmp_path: Path) -> None:
     ended = written(tmp_path / "ended", [(3, "terminated"), (2, "both")], sign=-1)
     positive = written(tmp_path / "positive", [(3, "truncated"), (2, "cut")])
-    for data in (ended, positive):  # a warning is an error in tests
+    for data in (ended, positive):  # a warning would be an error in tests
         Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
     costly = written(tmp_path / "costly", [(3, "truncated")], sign=-1)
-    Transitions(costly, gamma=0.5, n_step=None).gather(np.arange(3))  # which bootstraps
+    Transitions(costly, gamma=0.5, n_step=None).gather(np.arange(3))  # these returns bootstrap, so no warning either
 
 
 def test_truncated_and_cut_episodes_bootstrap_and_terminated_ones_do_not_even_if_also_truncated(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_positions_in_episodes_are_restored_exactly_across_game_overs() -> None:
 
 
 def test_the_atari_env_does_not_clip_rewards() -> None:
-    env = SeededAtari("asterix", 1, FAST, SEEDS)  # its rewards are 50
+    env = SeededAtari("asterix", 1, FAST, SEEDS)  # Asterix pays rewards of 50
     env.reset()
     random = np.random.default_rng(0)
     rewards = {float(env.step(random.integers(0, env.action_space.n, 1))[1][0]) for _ in range(60)}
@@ -108,7 +108,7 @@ def test_the_single_env_renders_the_game_that_its_observations_show() -> None:
         assert [reward, terminated, truncated] == outcome
         picture = drawn.render()
         assert (picture.shape, picture.dtype) == ((210, 160, 3), np.uint8)
-        # The picture, made gray and small, is the newest frame of the observation.
+        # The picture, once it is gray and scaled down, equals the newest frame of the observation.
         gray = (picture @ np.array([0.299, 0.587, 0.114])).reshape(42, 5, 160)[:, :, ::2].mean(axis=1)
         small = observation[-1].reshape(42, 2, 84).mean(axis=1)
         columns = np.linspace(0, 79, 84).round().astype(int)

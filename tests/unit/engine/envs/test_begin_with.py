@@ -28,7 +28,7 @@ def test_every_episode_begins_with_the_given_reset_options():
     env = make_vector_env(HIGH, 2, SEEDS)
     assert is_at_start(env.reset()) == [True, True]
     starts = [is_at_start(env.step(np.array([0, 1]))[0]) for _ in range(12)]
-    assert [t for t, found in enumerate(starts) if all(found)] == [5, 11]  # NEXT_STEP: the row after an end
+    assert [t for t, found in enumerate(starts) if all(found)] == [5, 11]  # the rows after an episode's end (NEXT_STEP)
     assert is_at_start(env.begin([1], [7])) == [True, True]
 
 

@@ -66,7 +66,7 @@ def test_an_inner_watch_suspends_the_outer_one_whose_timeout_restarts_afterwards
         began = time.monotonic()
         with wording.raised(StepTimeout):
             time.sleep(600)
-        assert time.monotonic() - began >= 0.4  # its time starts slightly before `began`
+        assert time.monotonic() - began >= 0.4  # the outer watch restarts slightly before `began`
 
 
 def test_a_signal_after_the_watched_code_has_ended_does_nothing() -> None:
@@ -119,7 +119,7 @@ def test_a_finished_watch_does_not_keep_the_env_alive() -> None:
         pass
     del env
     deadline = time.monotonic() + 60
-    while kept() is not None and time.monotonic() < deadline:  # the thread may be looking right now
+    while kept() is not None and time.monotonic() < deadline:  # the watching thread may still hold the env
         gc.collect()
         time.sleep(0.01)
     assert kept() is None

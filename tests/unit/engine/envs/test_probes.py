@@ -154,7 +154,7 @@ def test_each_fault_leads_to_its_own_finding_and_no_other(
 def test_the_finding_about_clipped_actions_names_the_bounds(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     (finding,) = probed(
         monkeypatch, "clipped"
-    ).findings  # of 4, 2.4, 1.2, 0.4 and 0.12 the first three have the same effect
+    ).findings  # of the actions 4, 2.4, 1.2, 0.4 and 0.12, the first three have the same effect
     assert finding.found == wording("action[0]", "-1.2", "1.2", "action[1]")
 
 

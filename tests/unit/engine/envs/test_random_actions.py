@@ -29,7 +29,7 @@ def test_actions_belong_to_the_space_and_are_reproducible_by_seed(space: Space) 
 
 def test_all_actions_are_equally_likely() -> None:
     drawn = RandomActions(Spaces(SEEN, Discrete(4)), 0).draw(observations(4000))
-    assert np.abs(np.bincount(drawn) - 1000).max() < 100  # 3.6 standard deviations
+    assert np.abs(np.bincount(drawn) - 1000).max() < 100  # less than 3.6 standard deviations
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_forbidden_actions_are_not_drawn(space: Space, allowed: set[tuple[int, .
 def test_masks_apply_to_the_choices_in_nested_actions_and_leave_other_parts_free() -> None:
     space = Tuple([MultiBinary(2), Dict({"b": MultiDiscrete([[2, 2]]), "a": Discrete(2)})])
     seen = Dict({"x": SEEN, ACTION_MASK: MultiBinary(6)})
-    mask = np.tile(np.array([0, 1, 1, 0, 0, 1], np.int8), (100, 1))  # a, then both choices of b
+    mask = np.tile(np.array([0, 1, 1, 0, 0, 1], np.int8), (100, 1))  # the mask of a, then of both choices of b
     bits, choices = RandomActions(Spaces(seen, space), 0).draw({"x": observations(100), ACTION_MASK: mask})
     assert len(np.unique(bits, axis=0)) == 4
     assert (choices["a"] == 1).all()

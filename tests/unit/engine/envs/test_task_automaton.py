@@ -175,7 +175,7 @@ def slips(cell: int, action: int) -> tuple[int, int]:
 
 def best_probability() -> float:
     """Returns the best probability of a, then b, and never c from the first cell, by value iteration on the product."""
-    values = np.zeros((2, 6))  # indexed by whether a was visited
+    values = np.zeros((2, 6))  # indexed by whether a was visited, and by cell
     for _ in range(200):
         updated = np.zeros_like(values)
         for was_at_a in (0, 1):
@@ -201,7 +201,7 @@ def _worth(values: np.ndarray[Any, Any], was_at_a: int, cell: int) -> float:
 
 def test_ppo_satisfies_a_task_with_the_best_possible_probability() -> None:
     best = best_probability()
-    assert best == pytest.approx(0.8)  # the way to a leads past c once; from a to b nothing slips
+    assert best == pytest.approx(0.8)  # only one step to a may slip into c; the step from a to b never slips
     config = {
         "train_batch_size": 400,
         "minibatch_size": 100,

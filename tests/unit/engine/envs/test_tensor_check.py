@@ -74,7 +74,7 @@ def config_of(fault: str) -> EnvConfig:
 
 def verdicts(fault: str) -> dict[str, str]:
     found = check_tensor_env(config_of(fault), steps=64 * 22, seed=0)
-    return {one.topic: one.verdict for one in found if one.topic != "speed"}  # which depends on the machine
+    return {one.topic: one.verdict for one in found if one.topic != "speed"}  # the speed depends on the machine
 
 
 SOUND = {
@@ -109,7 +109,7 @@ SOUND = {
 )
 def test_a_check_finds_each_fault_and_nothing_else(fault: str, topic: str, verdict: str) -> None:
     found = verdicts(fault)
-    assert found.pop("synchronization") == "note"  # the CPU shows no waits
+    assert found.pop("synchronization") == "note"  # waits can only be detected on a GPU
     expected = SOUND | ({topic: verdict} if topic else {})
     if fault == "unseeded":  # a state without the generator is not complete either
         assert found.pop("saved state") == "wrong"

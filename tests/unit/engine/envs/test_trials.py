@@ -101,7 +101,8 @@ def test_the_regret_of_thompson_sampling_shrinks_as_it_learns_the_arms() -> None
     tasks = np.tile([0.9, 0.1], (4_000, 1))
     regrets = {pulls: thompson_regrets(tasks, pulls, draws) for pulls in (1, 2, 40)}
     assert regrets[1].mean() == pytest.approx(0.4, abs=0.03)
-    # After one pull an arm is known by one reward: P(beta(2, 1) > beta(1, 1)) = 2/3, and so on by symmetry.
+    # After one pull, one reward of one arm is known. After a reward of 1, P(beta(2, 1) > beta(1, 1)) = 2/3; the other
+    # cases follow by symmetry.
     right = 0.5 * (0.9 * 2 / 3 + 0.1 / 3) + 0.5 * (0.9 * 2 / 3 + 0.1 / 3)
     assert regrets[2].mean() == pytest.approx(0.4 + 0.8 * (1 - right), abs=0.04)
     assert regrets[40].mean() < 3.0
@@ -130,15 +131,15 @@ def test_values_are_computed_from_the_mdp_estimated_during_the_trial() -> None:
     assert (first["value"].tolist(), first["advantages"].tolist()) == ([0], [0, 0])
     assert first["visits"].tolist() == [0, 0]
     env.step(1)
-    shown = [env.step(1)[0], env.step(0)[0]]  # out, and the next episode begins in state 1
+    shown = [env.step(1)[0], env.step(0)[0]]  # leaves the corridor; then the next episode begins in state 1
     assert shown[0]["done"] == 1
     assert [one["value"].tolist() for one in shown] == [[0.5], [0.5]]
-    # The untried action earns nothing at first, and then half of the mean of both states' values, 0.5 and 1.
+    # The untried action is expected to earn no reward, followed by half of the mean of both states' values, 0.5 and 1.
     assert shown[0]["advantages"].tolist() == pytest.approx([0.375 - 0.5, 0])
     assert shown[1]["advantages"].tolist() == pytest.approx([0.25 - 0.5, 0])
     np.testing.assert_allclose(shown[1]["visits"], np.log([2, 2]), rtol=1e-6)
     again, _ = env.reset(seed=1)
-    assert again["value"].tolist() == [0]  # another task
+    assert again["value"].tolist() == [0]  # the trial with another task starts from nothing
 
 
 def test_values_in_a_bandit_come_from_the_mean_rewards_of_each_arms_pulls() -> None:

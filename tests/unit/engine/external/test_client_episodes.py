@@ -353,7 +353,7 @@ def test_sequence_numbers_begin_at_0(verb: str) -> None:
 def test_agents_of_an_episode_act_and_end_one_by_one() -> None:
     episodes = served(agents={"buyer": SPACES, "seller": SPACES})
     episode = begun(episodes)
-    assert asked(episodes, episode, 0).result(0)["error"] == "agent_unknown"  # it must say which of the two
+    assert asked(episodes, episode, 0).result(0)["error"] == "agent_unknown"  # the client must name one of the agents
     answers = {name: asked(episodes, episode, 0, agent=name) for name in ("buyer", "seller")}
     assert set(episodes.take(0).observations) == set(answers)
     for name in answers:
@@ -407,7 +407,7 @@ def test_each_step_counts_once_even_if_messages_are_repeated_or_out_of_order(dat
     """A client of two episodes sends each message any number of times, mixed with old and wrong ones."""
     episodes = served(2)
     client = client_of(episodes)
-    plans = data.draw(st.lists(st.integers(0, 4), min_size=2, max_size=2))  # decisions of each episode
+    plans = data.draw(st.lists(st.integers(0, 4), min_size=2, max_size=2))  # the number of decisions in each episode
     running = {}
     for number, decisions in enumerate(plans):
         start = {"verb": "start_episode", "client": client, "seq": number}

@@ -191,7 +191,7 @@ def test_waiting_for_clients_does_not_count_as_a_hang() -> None:
     with hangs_fail_after(1e-9), outer:
         waiting = Waiting()
         with waiting:
-            waiting.look()  # would end the process
+            waiting.look()  # would end the process if waiting counted as a hang
         assert outer._moved > 0
 
 
@@ -236,7 +236,7 @@ def act_here(client: Client) -> list[int]:
     episode, actions, versions = client.start_episode(), [], []
     for step in range(3):
         actions.append(policy.act([step / 10]))
-        said = policy.version - (step == 1)  # one action is chosen by older weights
+        said = policy.version - (step == 1)  # one action is logged as chosen by older weights
         versions.append(client.log_action(episode, [step / 10], actions[-1], version=said))
         policy.follow(versions[-1])
     client.end_episode(episode, [0.3])

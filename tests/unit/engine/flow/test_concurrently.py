@@ -143,7 +143,7 @@ def test_turns_wait_for_a_branch_with_a_barrier_so_that_speed_does_not_affect_th
 
 def test_if_no_branch_is_ready_the_root_waits_until_any_of_them_is() -> None:
     flow = concurrently(Flow(Worker("a", 600)), Flow(Worker("b", 0.1)), Flow(Worker("c", 600)))
-    assert flow.take(2) == ["b", "b"]  # if it had waited for `a` first, `a` would be here, too
+    assert flow.take(2) == ["b", "b"]  # if the flow had waited for `a` first, `a` would be here, too
 
 
 def test_flows_may_be_nested(letters: Letters) -> None:
@@ -173,7 +173,7 @@ def test_an_inner_branch_that_never_runs_dry_does_not_starve_the_outer_flow(
     halves = [item for item in got if item[-1] in "ab"]
     assert [item for item in got if item not in halves] == [f"f{number}" for number in range(30 - len(halves))]
     assert halves == [f"f{number}{half}" for number in range(10) for half in "ab"][: len(halves)]
-    assert len(halves) == 19  # neither is more than two fragments ahead of the other
+    assert len(halves) == 19  # neither branch is more than two fragments ahead of the other
 
 
 @pytest.mark.parametrize("pulled", range(7))

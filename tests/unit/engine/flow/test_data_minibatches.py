@@ -121,7 +121,7 @@ def test_a_resume_within_a_window_of_a_remote_data_set_continues_bit_for_bit(
 ) -> None:
     uri = f"file://{write(tmp_path / 'data', 5, steps=10, episodes=6)}"
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("RLRUN_CACHE_GB", "8e-6")  # two of six files
+    monkeypatch.setenv("RLRUN_CACHE_GB", "8e-6")  # space for two of the six files
     with training(uri) as started:
         started.step()
         saved = started.save(tmp_path / "saved")

@@ -147,7 +147,7 @@ def test_a_worker_that_delivers_gets_new_weights_once_its_own_are_old_enough(tra
         (2, 3, 70),
         (1, 1, 70),  # after an older checkpoint was loaded
     ]
-    assert workers.sent[0][1] is workers.sent[1][1]  # one object for the object store
+    assert workers.sent[0][1] is workers.sent[1][1]  # the same object, so that the object store holds it once
 
 
 def test_weights_that_were_sent_before_a_restore_are_not_sent_again(trainee):

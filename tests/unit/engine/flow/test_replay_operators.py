@@ -111,7 +111,7 @@ def test_updated_priorities_determine_what_is_sampled_next(trainee):
     item = TrainedMinibatch(np.array([0, 1, 2]), np.array([0.0, 2.0, 0.0], np.float32))
     assert UpdatePriorities(replay)(item) is item
     assert set(replay.sample(50, 0, EVERY_STEP)["obs"][..., 0].ravel()) == {1.0}
-    assert UpdatePriorities(replay)(TrainedMinibatch(np.array([0, 1, 2]), np.zeros(0, np.float32)))  # a loss gives none
+    assert UpdatePriorities(replay)(TrainedMinibatch(np.array([0, 1, 2]), np.zeros(0, np.float32)))  # no new priorities
     assert set(replay.sample(50, 0, EVERY_STEP)["obs"][..., 0].ravel()) == {1.0}
 
 

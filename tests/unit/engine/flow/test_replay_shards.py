@@ -47,7 +47,7 @@ def test_a_shard_draws_the_same_samples_as_a_replay_buffer_with_equal_seed_and_f
     shard = ReplayShard(partial(ReplayBuffer, config, num_workers=2, **settings))
     replay = ReplayBuffer(config, num_workers=2, **settings)
     new = np.array([3, 4]), np.ones(2, np.float32)
-    assert shard.sample(2, 4, 0, new) is None  # priorities of what a previous shard held
+    assert shard.sample(2, 4, 0, new) is None  # these priorities are for steps of a previous shard
     new, new_of_each = None, []
     for number, fragment in enumerate(fragments(12)):
         fragment["priorities"] = np.abs(fragment["rewards"])
@@ -103,7 +103,7 @@ def test_in_one_process_a_fixed_number_of_minibatches_follows_each_fragment_once
                 before = learner.sgd_steps
                 stored += int(next(training.running.flow)["valid"].sum())
                 learned = learner.sgd_steps - before
-                # An item comes out before the minibatches that follow it.
+                # The flow returns a fragment before it trains on the minibatches that this fragment makes due.
                 assert learned in ((0,) if stored < 40 else (0, minibatches) if stored < 60 else (minibatches,))
 
 

@@ -170,10 +170,10 @@ def costly(cost: float, *, ends: int = 1) -> SampleBatch:
 
 def test_the_multiplier_climbs_while_an_episode_costs_more_than_the_limit() -> None:
     operator = LagrangianAdvantages("cost", limit=1.0, rate=0.25)
-    first = operator(costly(5.0))["advantages"]  # m = 0.25 * (5 - 1)
+    first = operator(costly(5.0))["advantages"]  # the multiplier is 0.25 * (5 - 1) = 1
     assert first[:, 0].tolist() == [1.0, -1.0, 0.5, 0.0]
     assert operator.metrics() == {"lagrange_multiplier": 1.0}
-    operator(costly(4.0, ends=2))  # two episodes cost 2 each
+    operator(costly(4.0, ends=2))  # two episodes with a mean cost of 2
     assert operator.multiplier == 1.25
     for _ in range(6):
         found = operator(costly(0.0))["advantages"]
@@ -229,7 +229,7 @@ def test_intrinsic_rewards_are_divided_by_the_deviation_of_their_non_episodic_re
         found = operator((0, batch))
         scaled.append(found["intrinsic_rewards"])
         plain = intrinsic(make_trainee)
-        plain._moments = dict(operator._moments)  # what the networks see is normalized by the moments so far
+        plain._moments = dict(operator._moments)  # the networks' inputs are normalized by the moments so far
         filtered = found["curiosity_next_obs"]
         rows = SampleBatch(curiosity_next_obs=filtered, valid=batch["valid"], actions=batch["actions"])
         raw.append(errors(operator, rows))
@@ -268,7 +268,7 @@ def test_rows_without_a_step_affect_neither_rewards_nor_statistics(make_trainee:
 
 def test_the_next_observation_of_a_step_is_the_next_one_its_agent_sees(make_trainee: MakeTrainee) -> None:
     batch, other = random_fragment(0), random_fragment(0)
-    batch["valid"][7, 0] = other["valid"][7, 0] = False  # the agent has no decision there
+    batch["valid"][7, 0] = other["valid"][7, 0] = False  # the agent makes no decision in this row
     other["obs"][7, 0] = 1e9
     found, again = (intrinsic(make_trainee, kind="icm")((0, own)) for own in (batch, other))
     for name in ("curiosity_next_obs", "intrinsic_rewards"):

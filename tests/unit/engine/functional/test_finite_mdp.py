@@ -16,7 +16,8 @@ def chain(time_limit: int | None = None) -> FiniteMDP:
 
 def test_optimal_values_solve_bellmans_equation() -> None:
     q = chain().optimal_q(0.9)
-    # A reward of 1 forever is worth 10, and so is the end. In the first state, staying is better than 0.9 * 10.
+    # A reward of 1 forever is worth 10, the same as the reward for ending. In the first state, staying is worth 10, and
+    # moving on only 0.9 * 10.
     np.testing.assert_allclose(q, [[10.0, 9.0], [10.0, 10.0]], atol=1e-8)
     assert chain().at_start(q.max(-1)) == pytest.approx(10.0)
 

@@ -40,7 +40,7 @@ def test_operations_on_the_device_with_or_without_host_scalars_are_allowed() -> 
         found = (ELSEWHERE * torch.tensor(0.5) + 1).sum()
         ELSEWHERE.index_select(0, torch.empty(2, dtype=torch.int64, device="meta"))
         HOST[torch.tensor([0, 2])]
-        HOST.mul(2).sum()  # constants that are made on the host and stay there
+        HOST.mul(2).sum()  # constants that are created and used only on the host
     assert found.device.type == "meta"
 
 

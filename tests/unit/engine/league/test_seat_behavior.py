@@ -137,7 +137,7 @@ def test_opponents_are_drawn_with_the_probabilities_of_the_lineup() -> None:
         counts += np.bincount(behavior.act(observations, noise[0], batch, 0, begins), minlength=4)
     expected = 4000 * np.array(likely)
     chi_square = ((counts - expected) ** 2 / expected).sum()
-    assert chi_square < 11.34  # 3 degrees of freedom, 1%
+    assert chi_square < 11.34  # the 1% critical value for 3 degrees of freedom
 
 
 @pytest.mark.parametrize("model", [{}, {"core": "lstm", "core_width": 3}])

@@ -175,7 +175,7 @@ def test_results_are_right_if_a_step_reads_rows_that_an_earlier_step_changed_in_
     def function(x: Tensor) -> list[Tensor]:
         y = x.clone()
         y[:-1].mul_(2)
-        return [y[1:] + 1, y[:-1] * 3]  # the first reads the row after its own, which the step before changes
+        return [y[1:] + 1, y[:-1] * 3]  # the first result reads the next row, which `mul_` changes
 
     x = torch.randn(80, 64, generator=torch.Generator().manual_seed(0))
     for found, expected in zip(in_c(function, [x])([x]), function(x), strict=True):

@@ -74,7 +74,7 @@ def cache(tmp_path_factory):
         patch.setenv("RLRUN_CACHE", str(directory))
         # Optimizing the code around the kernels takes most of the time and does not change any results.
         patch.setattr("torch._inductor.config.aot_inductor.compile_wrapper_opt_level", "O0")
-        # The processor reports its vector instructions. Torch would also compile a program to test each of them.
+        # The processor reports its vector instructions, so torch need not compile a program to test each of them.
         patch.setattr("torch._inductor.config.cpp.vec_isa_ok", True)
         # Precompiling torch's headers only pays off from the third program on.
         patch.setattr("torch._inductor.config.aot_inductor.precompile_headers", False)
@@ -306,7 +306,7 @@ def test_losses_outside_rlrun_that_read_values_are_not_traced_to_numpy_calls() -
     objectives = [Objective("loss", loss_that_looks_at_values)]
     eager, numpy = (learner_for(objectives=objectives, update_executor=each) for each in ("eager", "numpy"))
     np.testing.assert_array_equal(learn(eager, nested_batch(64)), learn(numpy, nested_batch(64)))
-    assert len(calls) == 8 + 1  # tracing stops where a value is read
+    assert len(calls) == 8 + 1  # tracing calls the loss once and stops where it reads a value
 
 
 class NoisyPolicy(ActorCriticPolicy):

@@ -14,7 +14,7 @@ from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
         (6, 5, 10, 1, 2, 0),  # whole rows of 5 steps
         (6, 5, 3, 1, 1, 0),  # a row is never cut
         (6, 1, 100, 1, 6, 0),  # a minibatch is never larger than the batch
-        (40, 1, 16, 3, 18, 14),  # parts are equal, so the minibatch grows
+        (40, 1, 16, 3, 18, 14),  # all parts have the same size, so the minibatch grows
     ],
 )
 def test_passes_are_divided_into_minibatches_of_equal_size(rows, length, minibatch_size, parts, size, spare):

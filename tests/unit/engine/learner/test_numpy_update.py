@@ -155,7 +155,7 @@ def test_a_buffer_is_reused_only_after_its_last_read() -> None:
         first = x + 1
         view = first.t()
         second = first * 2
-        third = second * 3  # may take the memory of the second, not that of the first
+        third = second * 3  # may reuse the memory of `second`, but not that of `first`
         return [third - view.t(), view.exp()]
 
     update = in_numpy(function, [X])

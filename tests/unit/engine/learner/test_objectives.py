@@ -90,8 +90,9 @@ def step(learner, x=(1.0, 2.0, 6.0), valid=None, **more):
 
 
 SCHEDULED = {"lr": 0.1}
-# The mean of x is 3, and the mean of its square is 41 / 3. The model falls by 0.1 * 3. What it carries is computed
-# before that step and has a mean of 2 * 2 * 3, and the actor falls by a tenth of this mean.
+# The mean of x is 3, and the mean of its square is 41 / 3. The model's parameter falls by 0.1 * 3. The values that it
+# carries to the actor are computed before that step, with a mean of 2 * 2 * 3. The actor's parameter falls by a tenth
+# of this mean.
 AFTER_ONE_STEP = [2 - 0.3, 3 - 1.2, 0.5 * 10 + 0.5 * 3, 0.5 * 20 + 0.5 * 41 / 3]
 
 
@@ -166,7 +167,7 @@ def test_compiled_steps_with_a_target_carry_assign_and_return_priorities_as_eage
     model, actor = with_optimizer(RMSProp(centered=True))
     given = [replace(model, loss=td_loss), actor]
     eager, compiled = (learner_for(given, update_executor=each, has_target=True) for each in ("eager", "compiled"))
-    near = rounding_error(3 * 3)  # rows, over as many steps
+    near = rounding_error(3 * 3)  # three rows, over three steps
     for x in ((1.0, 2.0, 6.0), (4.0, -1.0, 0.0), (-3.0, 1.0, 2.0)):
         expected, found = (learner.step(batch_of_numbers(x), scheduled=SCHEDULED) for learner in (eager, compiled))
         assert expected.max() > 0
@@ -202,7 +203,7 @@ def test_each_objective_counts_only_the_minibatches_that_select_it():
     for names in (("model",), None, ("actor",), None, ("model",), ["actor"], ("actor", "model")):
         notes.append("|")
         step(learner, objectives=names)
-    # The actor's turn comes at the 2nd, 3rd, 4th, 6th and 7th step, and it takes every other one of these.
+    # The actor is due at steps 2, 3, 4, 6 and 7, and learns at every other one of these: 2, 4 and 7.
     assert "".join(note[0] for note in notes) == "|m|ma||ma|m||ma"
     assert (learner.sgd_steps, learner.weights_version) == (7, 7)
     assert learner.optimizer_state()["actor/steps"] == 3
@@ -235,7 +236,7 @@ def test_an_objective_without_a_loss_applies_gradients_that_are_passed_to_it(wor
     before = learner.flat()
     for _ in range(2):
         learner.apply_gradients(np.array([5.0, 1.0], np.float32), {"evolution": ()}, scheduled=SCHEDULED)
-    # Clipped to 1; momentum adds half of the first step to the second.
+    # The gradient is clipped to 1, and momentum adds half of the first step to the second.
     np.testing.assert_allclose(
         learner.flat() - before, [0, -0.1 * 1 - 0.1 * 1.5, 0, 0], atol=rounding_error(2, size=3.0)
     )

@@ -27,7 +27,7 @@ def optimized(optimizer, lr=0.1):
         (AdamW(0.3, 1e-8), torch.optim.AdamW, {"eps": 1e-8, "weight_decay": 0.3}),
         (SGD(), torch.optim.SGD, {}),
         (SGD(0.9), torch.optim.SGD, {"momentum": 0.9}),
-        # Torch adds eps to the root.
+        # Torch adds eps to the root, rlrun to the number under it.
         (RMSProp(0.9, 1e-12), torch.optim.RMSprop, {"alpha": 0.9, "eps": 0.0}),
     ],
 )

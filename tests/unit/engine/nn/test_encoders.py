@@ -24,7 +24,7 @@ from tests.rounding import rounding_error
 
 POOLINGS: tuple[Pooling, ...] = ("attention", "mean", "max")
 NUMBER, FEATURES = 6, 4
-NEAR = rounding_error(FEATURES + 64 + NUMBER)  # both layers, and the pooling
+NEAR = rounding_error(FEATURES + 64 + NUMBER)  # inputs of both layers and of the pooling
 
 
 def entity_encoder(pooling: Pooling, seed: int = 0) -> EntityEncoder:

@@ -31,7 +31,7 @@ HEADS = {
     "two towers": (Tower((Head("outputs", "p_head", 4),), "p_"), Tower((Head("value", "v_head", 1),), "v_")),
     "two heads": (Tower((Head("outputs", "p_head", 4), Head("value", "v_head", 1))),),
 }
-NEAR = rounding_error(11 + 9 + 8 + 6)  # inputs of all layers: the observation, both hidden ones, the core
+NEAR = rounding_error(11 + 9 + 8 + 6)  # inputs of all layers: the observation, both hidden layers, and the core
 IMAGE_SUMS = 64 + 512 + 576 + 64 + 512 + 9 + 8 + 6  # three convolutions and the layers after them
 
 
@@ -123,7 +123,7 @@ def test_layer_normalization_standardizes_units_before_scale_shift_and_activatio
         module.trunk[0].norm.bias.copy_(torch.tensor([0.5, 0.0]))
         module.head.weight.copy_(torch.eye(2))
         module.head.bias.zero_()
-    # The layer outputs 1 and 7: mean 4, variance 9.
+    # The layer outputs 1 and 7, with a mean of 4 and a variance of 9.
     unit = 3 / np.sqrt(9 + 1e-5)
     expected = [[np.expm1(0.5 - 2 * unit), unit]]
     found, _ = acting(spec, module)({"obs": np.array([[1, 5]], np.float32)})
@@ -246,5 +246,5 @@ def test_a_new_lstm_has_a_forget_bias_of_1_and_orthogonal_layers_are_orthogonal(
     initialize([module], module, orthogonal=True, seed=0)
     assert module.lstm_inputs.bias.tolist() == [0.0] * 6 + [1.0] * 6 + [0.0] * 12
     hidden = module.trunk[2].weight
-    assert torch.equal(hidden * 2**18, (hidden * 2**18).round())  # the same on all processors
+    assert torch.equal(hidden * 2**18, (hidden * 2**18).round())  # rounded, and so the same on all processors
     torch.testing.assert_close(hidden @ hidden.T, 2 * torch.eye(8), atol=2**-15, rtol=0)

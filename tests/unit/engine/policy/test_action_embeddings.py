@@ -22,7 +22,7 @@ NUMBER, FEATURES, ROWS = 5, 3, 40
 LISTED = Box(-1, 1, (NUMBER, FEATURES))
 SEEN = Dict({"actions": LISTED, "action_mask": MultiBinary(NUMBER), "state": Box(-1, 1, (4,))})
 ACTIONS = Discrete(NUMBER)
-# Inputs of the layers for the state and for a listed action, and of the product of their outputs.
+# Counts the inputs of the layers for the state and for a listed action, and those of the product of their outputs.
 NEAR = rounding_error(4 + 8 + FEATURES + 8 + 8)
 
 

@@ -31,7 +31,7 @@ BOX = Box(-1, 1, (3,))
 ACTIONS = Discrete(5)
 CHOICES = MultiDiscrete([3, 2, 4])
 ROWS = 400
-NEAR = rounding_error(3 + 8 + 5, size=15.0)  # inputs of both layers, and the choices; outputs reach 15
+NEAR = rounding_error(3 + 8 + 5, size=15.0)  # inputs of both layers and the choices; outputs are up to 15
 
 
 def masked_space(width=5, **parts):
@@ -155,7 +155,7 @@ def test_the_entropy_over_m_allowed_actions_with_equal_logits_is_log_m():
 
 def test_gradients_of_forbidden_logits_are_zero_and_all_gradients_are_finite():
     policy, observations = actor_critic(masked_space()), observations_of()
-    observations["action_mask"][0] = 0  # an episode's final observation
+    observations["action_mask"][0] = 0  # as in an episode's final observation
     mask = torch.from_numpy(observations["action_mask"])[:, None]
     logits = torch.randn(ROWS, 1, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
     policy.network = lambda *_: ({"outputs": logits, "value": torch.zeros(ROWS, 1, 1)}, None)

@@ -250,4 +250,4 @@ def test_the_log_prob_of_a_recorded_action_at_a_float64_bound_is_that_of_being_c
     outputs = np.zeros((1, 400), np.float32)
     for recorded in (space.low, space.high):
         found = log_probs_in_env(model, outputs, model.from_env(recorded[None]))
-        assert found[0] == pytest.approx(200 * np.log(0.15865525), rel=1e-4)  # each beyond one standard deviation
+        assert found[0] == pytest.approx(200 * np.log(0.15865525), rel=1e-4)  # each is beyond one standard deviation

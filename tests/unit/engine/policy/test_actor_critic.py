@@ -17,7 +17,7 @@ from tests.rounding import rounding_error
 
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": Tuple([Discrete(4, start=2), MultiDiscrete([2, 3])]), "c": MultiBinary(2)})
 IMAGE = Box(0, 255, (36, 36, 3), np.uint8)
-NEAR = rounding_error(17 + 32 + 16)  # inputs of all layers: the nested observation, both hidden ones
+NEAR = rounding_error(17 + 32 + 16)  # inputs of all layers: the nested observation and both hidden layers
 NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # inputs of three convolutions and the layer after them
 
 

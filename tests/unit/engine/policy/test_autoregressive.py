@@ -22,7 +22,7 @@ CHOICES = MultiDiscrete([3, 2, 4])
 NESTED = Dict({"c": Tuple([Discrete(3, start=1), MultiDiscrete([[2, 2]])]), "a": MultiBinary(2), "b": Box(-2, 2, (2,))})
 NESTED_CHOICES = Tuple([Discrete(2), Dict({"b": MultiDiscrete([2, 2]), "a": Discrete(3)})])
 ROWS = 300
-NEAR = rounding_error(3 + 8 + 9 + 8)  # inputs of all layers: the observation, features, the previous choices
+NEAR = rounding_error(3 + 8 + 9 + 8)  # inputs of all layers: the observation, the features and the previous choices
 NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # inputs of three convolutions and the layer after them
 
 

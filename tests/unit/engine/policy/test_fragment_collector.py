@@ -100,7 +100,7 @@ def test_a_custom_recorder_adds_columns_to_whole_fragments_and_turns_off_log_pro
 def test_log_probs_are_computed_from_the_outputs_that_chose_the_actions() -> None:
     behavior = loaded_anew(policy_of(QPolicy))
     behavior.collector.record_log_probs(lambda outputs, actions: outputs.argmax(-1) - np.float32(actions))
-    assert acted_fragment(behavior)["taken_logp"].tolist() == [[0.0] * SLOTS] * LENGTH  # greedy, from the same outputs
+    assert acted_fragment(behavior)["taken_logp"].tolist() == [[0.0] * SLOTS] * LENGTH  # greedy by the same outputs
 
 
 def test_a_collectors_own_executor_is_used_for_collecting_but_not_for_evaluating() -> None:

@@ -97,7 +97,7 @@ def test_network_outputs_for_choices_come_first_and_log_standard_deviations_last
     model = make_action_space(MIXED)
     assert model.num_outputs == 2 + 3 + 6 + 4 + 1 + 3
     assert model.num_log_stds == 3
-    # aim, gear, inner: two choices, bits, a number
+    # The parts are aim, gear, and the three of inner: two choices, bits and a number.
     assert [part.outputs for part in model.parts] == [
         slice(9, 11),
         slice(0, 3),

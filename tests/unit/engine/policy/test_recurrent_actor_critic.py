@@ -30,7 +30,7 @@ NUMBERS = Box(-9, 9, (3,))
 FILTERS = {"observations/": Moments.of(np.random.default_rng(0).normal(1, 3, (1000, 3)), 1)}
 CORES = [("lstm", True), ("lstm", False), ("gru", True), ("gru", False), ("gtrxl", True), ("gtrxl", False)]
 STATE_SIZES = {"lstm": 12, "gru": 6, "gtrxl": 2 * 5 * 6 + 1}
-# Inputs of the first layer and of the core, and six products over its width in each of two layers.
+# Counts the inputs of the first layer and of the core, and six products over the core's width in each of two layers.
 NEAR = rounding_error(3 + 8 + 2 * 6 * 6)
 every_core = pytest.mark.parametrize(("core", "shared"), CORES)
 
@@ -169,7 +169,7 @@ def test_evaluating_whole_fragments_equals_acting_step_by_step_including_final_v
         near = {"atol": NEAR, "rtol": NEAR}
         torch.testing.assert_close(found.distribution.outputs[where], rows["network_outputs"][where], **near)
         behind = np.zeros((8, SLOTS), np.bool_)
-        behind[1:] = batch["valid"]  # the observation after a step closes it
+        behind[1:] = batch["valid"]  # the observation after a step also has a value
         where = torch.from_numpy(behind.T.copy())
         torch.testing.assert_close(found.values[where], torch.from_numpy(batch["values"].T.copy())[where], **near)
 

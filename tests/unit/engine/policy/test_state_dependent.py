@@ -16,7 +16,7 @@ from tests.rounding import rounding_error
 SPACE = Box(-1, 1, (5,))
 ACTIONS = Box(-2, 2, (2,))
 IMAGE = Box(0, 255, (36, 36, 3), np.uint8)
-NEAR = rounding_error(5 + 12 + 8 + 8)  # inputs of all layers, and the features under the noise matrix
+NEAR = rounding_error(5 + 12 + 8 + 8)  # inputs of all layers, and the features that the noise matrix multiplies
 
 
 def actor_critic(observation_space=SPACE, action_space=ACTIONS, **model):

@@ -149,7 +149,7 @@ def test_an_interrupt_between_the_end_of_a_child_and_its_restart_ends_the_comman
     assert err.rstrip().endswith("KeyboardInterrupt")
 
 
-# Not signal.pause(): if the signal came right before it, it would wait for another one.
+# signal.pause() is not used here: if the signal came right before the call, pause() would wait for another one.
 PAUSED = """
 import time
 try:

@@ -87,7 +87,7 @@ def test_rebuilt_stacks_equal_those_of_a_ring_that_stores_them_whole(
         assert lost >= set(whole.lost.tolist())
     whole, ring = rings
     indices = np.arange(whole.streams.num_indices)
-    # Only the oldest rows, whose frames are gone, cannot be drawn.
+    # Only the oldest rows cannot be drawn, because their frames are gone.
     missing = whole.ready.has(indices) & ~ring.ready.has(indices)
     assert not (ring.ready.has(indices) & ~whole.ready.has(indices)).any()
     if missing.any():
@@ -181,6 +181,6 @@ def test_sampled_pong_transitions_equal_the_recorded_observations() -> None:
     np.testing.assert_array_equal(ring.read(indices, ["obs"])["obs"], seen[:-1])
     batch = ring.gather(indices.ravel())
     np.testing.assert_array_equal(batch["next_obs"].reshape(seen[1:].shape), seen[1:])
-    # In addition to 200 frames, there are three for the first stack of each episode, two of which start the run.
+    # In addition to 200 frames, there are three for the first stack of each episode. Two episodes begin with the run.
     begun = 2 + (~steps["valid"]).sum()
     assert ring.num_bytes < 84 * 84 * (200 + 3 * begun) + 200 * 30

@@ -104,7 +104,7 @@ def test_new_goals_come_from_the_same_episode_and_rewards_are_recomputed_for_the
 
 
 def test_each_strategy_covers_all_goals_that_the_paper_allows():
-    # One episode of five steps in each slot, from a step after which 3, 4 and 5 are achieved.
+    # Each slot holds one episode of five steps, in which 3, 4 and 5 are achieved from step 2 on.
     found = {}
     for strategy in ("future", "final", "episode"):
         replay = replay_of(strategy=strategy, share=1.0, capacity=100)
@@ -177,7 +177,7 @@ def test_relabeling_keeps_terminations_that_are_unrelated_to_the_original_goal()
 def test_a_relabeled_return_bootstraps_where_only_the_original_goal_ended_the_episode():
     """Steps achieve 1, 2 and 3; the original goal was 3, so the episode ended there, and another one follows."""
     achieved = np.zeros((9, SLOTS, 2))
-    achieved[:, :, 0] = np.repeat([1, 2, 3], [4, 4, 1])[:, None]  # three steps and the final observation of each
+    achieved[:, :, 0] = np.repeat([1, 2, 3], [4, 4, 1])[:, None]  # episodes: three steps and a final observation each
     achieved[:, :, 1] = np.append(np.tile(np.arange(4), 2), 0)[:, None]
     desired = achieved.copy()
     desired[..., 1] = 3

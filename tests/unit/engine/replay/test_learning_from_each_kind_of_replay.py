@@ -88,7 +88,8 @@ def test_a_run_that_stores_each_image_once_learns_as_if_it_stored_whole_stacks(
     stacked = {"id": "FrameStackObservation", "kwargs": {"stack_size": 3, "padding_type": padding}}
     env = {"id": "world_of_a_dot:Dot", "max_episode_steps": 25, "wrappers": [stacked]}
     model = {"conv": "nature", "hiddens": [], "activation": "relu", "orthogonal_init": False}
-    # Not full: in a full replay, steps whose older images are overwritten can only be drawn if stacks are stored whole.
+    # This replay never fills up. In a full one, steps whose older images are overwritten can only be drawn if stacks
+    # are stored whole.
     whole: dict[str, Any] = {"capacity": 1000}
     weights, results = learned_from(env, whole, model, 2)
     weights_by_image, results_by_image = learned_from(env, {**whole, "frame_stack": 3}, model, 2)

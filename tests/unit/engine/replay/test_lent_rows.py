@@ -71,13 +71,13 @@ def test_lent_rows_are_stored_like_copied_ones_when_the_ring_wraps_and_after_a_r
         if lending.num_ready:
             ours, theirs = lending.sample(16, 0), copying.sample(16, 0)
             assert all(ours[name].tobytes() == theirs[name].tobytes() for name in theirs)
-    assert num_lent >= 20  # excludes the first fragments of a ring and of a resumed one, and fragments that wrap
+    assert num_lent >= 20  # a ring's first fragment, the first after a resume, and fragments that wrap are not lent
 
 
 def test_steps_in_lent_rows_are_not_drawn_before_they_are_stored() -> None:
     for sampling in ("uniform", "prioritized"):
         replay, before = replay_of(sampling=sampling), None
-        for first in range(0, 60, LENGTH):  # the ring of 20 rows is full
+        for first in range(0, 60, LENGTH):  # fills the ring of 20 rows
             before = add_lent(replay, steps(first), before)
         assert before is not None
         lent = replay.lend(0, LENGTH, before["obs"], ACTIONS)

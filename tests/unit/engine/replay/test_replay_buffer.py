@@ -113,7 +113,7 @@ def test_errors_delivered_with_steps_become_their_priorities_once_they_are_ready
     assert frequencies(replay) == pytest.approx(
         {0.0: 4 / 25, 1.0: 2 / 25, 2.0: 1 / 25, 3.0: 9 / 25, 4.0: 9 / 25}, abs=0.01
     )
-    replay.add(0, rewarded_fragment(7, 2))  # steps 5 and 6 come with no error, so they have the largest
+    replay.add(0, rewarded_fragment(7, 2))  # steps 5 and 6 come without errors, so they get the largest error so far
     assert frequencies(replay)[6.0] == pytest.approx(9 / 43, abs=0.01)
 
 
@@ -124,7 +124,7 @@ def test_overwritten_steps_are_neither_drawn_nor_updated() -> None:
     replay.add(0, rewarded_fragment(6, 7))
     assert set(frequencies(replay)) == {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
     replay.update_priorities(drawn["indices"], np.full(50, 1e9, np.float32))
-    # The index of step 3 holds the newest observation, and no step.
+    # The index of step 3 now holds the newest observation and no step.
     assert set(frequencies(replay)) <= {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
     assert 13.0 not in replay.sample(500, 0)["obs"]
 
@@ -137,7 +137,7 @@ def test_sampling_frequencies_follow_the_priority_exponent() -> None:
     counts = np.bincount(np.concatenate([replay.sample(50, 0)["indices"] for _ in range(2000)]), minlength=400)
     probabilities = (errors + 0.01) ** 0.6
     expected = probabilities / probabilities.sum() * 100_000
-    # Each stratum of the sum of priorities gives one draw, so counts vary less than those of independent draws.
+    # Each stratum of the sum of priorities gives one draw, so counts vary less than with independent draws.
     chi_square = ((counts - expected) ** 2 / expected).sum()
     assert chi_square < 399 + 4 * np.sqrt(2 * 399)
 
@@ -299,7 +299,7 @@ def test_sampling_frequencies_and_importance_weights_agree_with_cpprb() -> None:
     for _ in range(1000):
         batch, sample = ours.sample(100, 0), theirs.sample(100, 0.7)
         counts += [np.bincount(batch["indices"], minlength=500), np.bincount(sample["indexes"], minlength=500)]
-        # Theirs are normalized by the largest of all weights, ours by the largest in the minibatch.
+        # Their weights are normalized by the largest of all weights, ours by the largest in the minibatch.
         their_weights[sample["indexes"]] = sample["weights"]
     powers = (errors + 0.01) ** 0.6
     expected = powers / powers.sum() * 100_000

@@ -54,5 +54,5 @@ def test_a_run_resumed_without_its_replay_buffer_refills_it_before_learning(tmp_
 def test_results_include_the_memory_that_the_replay_buffer_uses() -> None:
     config = {**CONFIG, "n_step": 1, "min_env_steps_per_iteration": 10}
     with Training("CartPole-v1", DQN(**{**config, "replay": {"capacity": 1_000_000}})) as training:
-        # Observation, action and reward, whether it ended, was cut off, is a step and can be drawn.
+        # A row holds an observation, an action, a reward and four flags: terminated, truncated, valid and drawable.
         assert numbers_of_iterations(training, 1)[0]["replay/gigabytes"] == (4 * 4 + 8 + 4 + 4) / 1000

@@ -138,7 +138,7 @@ def test_sampled_transitions_equal_recorded_ones(
         assert batch["rewards"][i, 0] == np.float32(step["reward"])
         assert batch["discounts"][i, 0] == np.float32(step["discount"])
     assert len(set(found)) == len(found) == ring.ready.number == len(ready)
-    # Only what was overwritten is missing, which is older than a worker's rows.
+    # Only overwritten steps are missing, and these are older than the rows that the ring keeps of a worker.
     for of_lane in streams:
         for column in range(columns):
             history = [step for stream in of_lane for step in [*stream.history[column], None]][:-1]

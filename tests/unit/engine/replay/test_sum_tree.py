@@ -58,7 +58,7 @@ def test_a_number_that_is_zero_is_never_drawn(size: int, seed: int) -> None:
     values[size // 2] = 0.1
     tree = SumTree(size)
     tree.set_all(values)
-    # The fractions at which one number's share ends and the next begins, and their neighbors.
+    # Draws at the fractions at which one number's share ends and the next begins, and at their neighboring floats.
     edges = np.unique((values[::-1].cumsum() / tree.total)[:-1])[-1000:]
     fractions = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, 1.0)]).clip(0, np.nextafter(1, 0))
     assert (tree.values[tree.draw(fractions)] > 0.0).all()

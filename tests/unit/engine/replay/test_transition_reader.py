@@ -83,7 +83,7 @@ def test_the_kernel_samples_the_same_indices_and_columns_as_numpy(
 def test_a_resumed_buffer_continues_from_the_middle_of_its_ring() -> None:
     generator = np.random.default_rng(0)
     whole = buffer(n_step=2)
-    for _ in range(9):  # twice around
+    for _ in range(9):  # goes around the ring twice
         whole.add(0, fragment(generator, 17, 1, 0.1))
     whole.sample(5, 0)
     resumed = buffer(n_step=2)

@@ -127,7 +127,7 @@ def test_re3_distinguishes_large_features_that_are_close_together() -> None:
     assert isinstance(novelty, StateEntropy)
     features = torch.from_numpy(np.random.default_rng(0).normal(5000.0, 0.1, (6, 32)).astype(np.float32))
     valid = torch.tensor([True, True, True, False, True, True])
-    features[3] = 1e9  # of an empty row
+    features[3] = 1e9  # the features of an empty row
     found = novelty._distances(features, valid)[valid].numpy()
     own = features[valid].double().numpy()
     distances = np.linalg.norm(own[:, None] - own, axis=-1)

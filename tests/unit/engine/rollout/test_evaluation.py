@@ -217,7 +217,7 @@ def test_a_policy_none_of_whose_agents_appeared_has_no_statistics() -> None:
 def test_an_evaluation_result_contains_the_sum_of_each_column_per_episode() -> None:
     two_lanes = EnvConfig(id="rlrun.toys:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
     result = evaluate({"default": AlwaysChanges()}, two_lanes, 5, seed=0, num_envs=2)
-    # It drives fast from cell 0, slowly from 2, and fast from 3, which is busy.
+    # The policy drives fast from cell 0, slowly from cell 2, and fast from cell 3, which is busy.
     assert result.columns == {"cost": [pytest.approx(1.2)] * 5}
     assert result.column_means == {"episode_columns/cost_mean": pytest.approx(1.2)}
     assert result.to_dict()["columns"] == result.columns

@@ -97,7 +97,7 @@ def test_each_round_takes_one_forward_pass_with_the_state_kept_on_the_server(thr
     one, two = Caller(server, threads, 1), Caller(server, threads, 2)
     server.follow((1, weights(0)))
     assert one.outputs((0, 0), 3.0, ZEROS) == [6.0, 6.0]
-    assert two.outputs((0, 0), 5.0, ZEROS) == [10.0, 10.0]  # both are known to the server from now on
+    assert two.outputs((0, 0), 5.0, ZEROS) == [10.0, 10.0]  # from now on, the server knows both workers
     first = one.ask((0, 1), 1.0, UNCHANGED)
     second = two.ask((0, 1), 1.0, StateChange(np.array([1]), np.array([0]), np.zeros((1, 1), np.float32)))
     answers = [asked.result() for asked in (first, second)]
@@ -127,7 +127,7 @@ def test_a_restarted_worker_gets_the_same_answers_as_before_and_its_lost_steps_a
     before = two.outputs((0, 0), 5.0, ZEROS)
     one.outputs((0, 0), 3.0, ZEROS)
     again = Caller(server, threads, 2, life=2)
-    assert again.ask((0, 0), 5.0, UNCHANGED).result() is None  # it does not get the state of its former life
+    assert again.ask((0, 0), 5.0, UNCHANGED).result() is None  # a restarted worker does not get its former state
     answer = again.ask((0, 0), 5.0, ZEROS).result()
     assert answer is not None
     assert answer.heads["outputs"][:, 0].tolist() == before
@@ -186,7 +186,7 @@ def worker_sets(env: Any, algorithm: Callable[..., Algorithm[Any]], settings: di
     """Yields config, networks and weights of a training whose workers act, then of one with a server."""
     for inference in ({}, {"inference": {"at": "trial"}}):
         description = Training(env, algorithm(**{**SMALL, **settings, **inference}), seed=3).description
-        running = description.assembled(print, "eager", {})  # its processes start on first use, which never comes
+        running = description.assembled(print, "eager", {})  # processes would start on first use, which never comes
         orders = Orders({own.name: own.weights() for own in running.trainees})
         yield running.workers.config, running.workers.served, orders
 

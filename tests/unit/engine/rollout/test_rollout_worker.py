@@ -103,7 +103,7 @@ def test_an_invalid_observation_raises_an_env_error_that_names_worker_env_episod
         worker.sample()
 
 
-# With 12 steps, the fragment ends before episode 1 does, with 20 after it. With 5, the episode begins and ends in
+# With 12 steps, the fragment ends before episode 1 does; with 20, after it. With 5, the episode begins and ends in
 # different fragments.
 @pytest.mark.parametrize("length", [5, 12, 20])
 @pytest.mark.parametrize(("episode", "step"), [(0, 3), (0, 7), (1, 1), (1, 7)])
@@ -214,12 +214,12 @@ def test_reset_rows_add_no_samples_to_the_return_statistics():
 def test_the_running_return_is_reset_after_an_episode_that_ended_with_the_fragment():
     transform = RewardTransform(2, RewardSettings(0.5, normalize=True))
     rewards, valid = np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([[True, True], [True, True]])
-    ends = np.array([[False, False], [True, False]])  # the first slot ends
+    ends = np.array([[False, False], [True, False]])  # the episode in the first slot ends
     transform.measured(rewards, ends, valid)
     assert transform.state()["returns"].tolist() == [0.0, 2.5]
-    valid[0, 0] = False  # the final observation's row
+    valid[0, 0] = False  # the row of the final observation
     _, statistics = transform.measured(rewards, np.zeros_like(ends), valid)
-    # The first slot's only step returns 2; the other slot's return 1 + 2.5 / 2 and 2 + 2.25 / 2.
+    # The running return is 2 after the first slot's only step, and 1 + 2.5 / 2 and 2 + 2.25 / 2 after the other slot's.
     assert statistics["returns"].count == 3
     assert statistics["returns"].mean == pytest.approx((2.0 + 2.25 + 3.125) / 3)
 

@@ -134,7 +134,7 @@ def test_a_replacement_for_a_lost_worker_resumes_after_the_last_delivered_fragme
     workers = RemoteWorkers(*make.args[1:], (1, 2), send_places=True, **limits)
     actors: Any = workers._actors
     workers.order(orders)
-    for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is restarted, and counts once
+    for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is restarted; its answer counts once
         actors.dies = dies
         for worker in (1, 2):
             workers.request(worker)

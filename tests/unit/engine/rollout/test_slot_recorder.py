@@ -158,7 +158,7 @@ def test_single_agent_worlds_are_recorded_bit_for_bit_like_single_agent_envs(env
         for name, leaf in named_leaves(expected):
             np.testing.assert_array_equal(dict(named_leaves(batch))[name], leaf, err_msg=name)
         np.testing.assert_array_equal(found.filled["default"], alone.filled["default"])
-        assert found.episodes == [replace(own, info={}) for own in alone.episodes]  # infos belong to agents
+        assert found.episodes == [replace(own, info={}) for own in alone.episodes]  # infos belong to agents' episodes
         assert found.agent_episodes["default"] == [replace(own, agent="only") for own in alone.episodes]
         assert found.env_steps == alone.env_steps == batch["valid"].sum()
         assert found.closing["default"][0].size == 0
@@ -173,7 +173,7 @@ class Lives(World):
     def __init__(self, clock: str, at_most: int = 3) -> None:
         self.clock, self.at_most = clock, at_most
         self.possible_agents = ["agent_0"]
-        self.steps: dict[float, dict] = {}  # by the observation that was acted on
+        self.steps: dict[float, dict] = {}  # keyed by the observation that the agent acted on
         self.paid_before = 0.0
 
     def spaces(self, agent: str) -> Spaces:
@@ -238,7 +238,7 @@ class Lives(World):
 def lives(clock: str, num_worlds: int = 2, seed: int = 3) -> tuple[list[Lives], LoopWorlds]:
     made = [Lives(clock) for _ in range(num_worlds)]
     spaces = {"default": ("agent_0", made[0].spaces("agent_0"))}
-    slots = 8  # a slot rests for one step after each end
+    slots = 8  # more than agents, because a slot rests for one step after each end
     worlds = LoopWorlds("lives", made, EpisodeSeeds(seed, 0), PolicyMapping(["default"]), spaces, {"default": slots})
     return made, worlds
 
@@ -295,7 +295,7 @@ def test_every_step_of_every_agent_is_recorded_once_with_the_values_the_world_re
         if expected["end"] == "truncated":
             assert step["cut"]
         if expected["end"] != "terminated":
-            assert step["next"] == (expected["next"] or seen)  # without a final observation, the last seen one
+            assert step["next"] == (expected["next"] or seen)  # without a final observation, it is the last one seen
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
@@ -536,7 +536,7 @@ def test_an_open_step_is_carried_into_the_next_fragment_with_the_weights_that_ch
     (second,) = fragments(recorder, 2, 1)
     before, batch = first.batches["default"], second.batches["default"]
     assert not before["valid"][:, 0].any()
-    assert before["obs"][-1, 0, 0] == 1  # the observation of the carried step closes the slot
+    assert before["obs"][-1, 0, 0] == 1  # the slot's last row holds the observation of the step that is carried over
     assert (batch["obs"][0, 0, 0], batch["rewards"][0, 0], batch["valid"][0, 0]) == (1, 7.0, True)
     assert batch["weights_version"][0].tolist() == [4, 5]
     assert batch["obs"][1, 0, 0] == 4
@@ -580,7 +580,7 @@ def test_an_agent_keeps_its_recurrent_state_while_it_does_not_act():
     (by_itself,) = recorded_script(alone, 2, model="recurrent")
     expected = by_itself.batches["default"]["state"][1, 0]
     assert expected.any()
-    # a's second step begins the next fragment. The value that closes this one uses the state at that time.
+    # a's second step begins the next fragment. The closing value of this fragment uses the state at that step.
     assert among.batches["default"]["valid"][:, 0].tolist() == [True, False, False, False]
     values = [own.batches["default"]["values"][row, 0] for own, row in ((among, -1), (by_itself, 1))]
     np.testing.assert_allclose(*values, rtol=rounding_error(1 + 8 + 4))

@@ -95,7 +95,7 @@ def test_continuous_actions_have_densities_in_env_units_and_are_uniform_before_l
     expected = behavior_log_probs(worker.behaviors["default"], outputs, actions)  # type: ignore[arg-type]
     np.testing.assert_allclose(found[found != 0], expected[found != 0], rtol=1e-4, atol=1e-5)
     early, *_ = log_probs_and_outputs(algorithm, env_steps=0)
-    np.testing.assert_allclose(early[early != 0], -np.log(4), rtol=1e-6)  # torques from -2 to 2
+    np.testing.assert_allclose(early[early != 0], -np.log(4), rtol=1e-6)  # torques are uniform between -2 and 2
 
 
 def test_clipped_noise_has_a_density_within_the_bounds_and_its_remaining_probability_on_them() -> None:

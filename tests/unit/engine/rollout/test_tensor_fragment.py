@@ -95,7 +95,7 @@ def test_recorded_steps_are_bit_identical_to_eager_steps(
     monkeypatch.setattr(tensor_worker, "CapturedFunction", Recorded)
     monkeypatch.setattr(Recorded, "made", 0)
     check(training(small(compile=False, **settings), **env))
-    assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # once more with the first statistics
+    assert Recorded.made == (3 if "normalize_observations" in settings else 2)  # recorded again when statistics arrive
 
 
 def test_recorded_steps_with_continuous_actions_are_bit_identical_to_eager_steps(
@@ -119,7 +119,7 @@ def test_training_with_recorded_updates_and_steps_is_bit_identical_to_eager_trai
     by_graphs = training(algorithm)
     for _ in range(3):
         by_graphs.step()
-    assert Recorded.made == 4  # the policy's decisions without and with statistics, results of steps, and updates
+    assert Recorded.made == 4  # decisions without and with statistics, results of steps, and updates
     assert np.array_equal(eager.running.trainee.learner.flat(), by_graphs.running.trainee.learner.flat())
 
 

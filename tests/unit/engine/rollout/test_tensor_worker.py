@@ -316,7 +316,7 @@ def test_weights_and_recomputed_values_stay_on_the_device(monkeypatch: pytest.Mo
 def test_an_update_from_tensors_matches_an_update_from_the_same_steps_in_numpy_arrays() -> None:
     algorithm = small(num_envs_per_worker=3, train_batch_size=24, minibatch_size=6, compile=False)
     tensors = Training({"tensors": "rlrun.toys:tensor_pendulum"}, algorithm)
-    arrays = Training("Pendulum-v1", algorithm).running  # with the same seed, so with the same first weights
+    arrays = Training("Pendulum-v1", algorithm).running  # has the same seed and therefore the same initial weights
     worker = TensorRolloutWorker(tensors.running.workers.config)
     worker.follow(Orders({"default": tensors.running.trainee.weights()}))
     batch = worker.sample().batches["default"]

@@ -33,8 +33,8 @@ from tests.rounding import rounding_error
 
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
 NONE = 3
-NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products over the width of the core
 """The value for an action before an episode's start, if there are 3 actions: the network sees zeros."""
+NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products over the width of the core
 
 
 class ShortEpisodes(gymnasium.Env[Any, Any]):
@@ -189,7 +189,7 @@ def test_the_learner_sees_the_same_views_as_the_acting_policy(
             found = outputs.distribution.log_prob(columns["actions"])[valid]
             torch.testing.assert_close(found, columns["logp"][valid], rtol=NEAR, atol=NEAR)
             torch.testing.assert_close(outputs.values[valid], columns["values"][valid], rtol=NEAR, atol=NEAR)
-            if whole:  # the observation after a step closes it, even a final one
+            if whole:  # the observation after a step also has a value, even a final one
                 behind = torch.zeros_like(valid)
                 behind[:, 1:] = valid[:, :-1]
                 values = torch.from_numpy(batch["values"].T.copy())

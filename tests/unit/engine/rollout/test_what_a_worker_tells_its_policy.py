@@ -111,7 +111,7 @@ def test_a_policy_is_told_which_observations_start_an_episode():
     expected, begins = np.zeros_like(ages), np.ones(2, bool)
     for t in range(len(ages)):
         expected[t] = np.where(begins, 0, expected[t - 1] + 1)
-        begins = ~valid[t]  # a first observation follows the row with the final one
+        begins = ~valid[t]  # the row after a final observation holds a first one
     assert terminateds.sum() >= 8
     np.testing.assert_array_equal(ages, expected)
 

@@ -70,8 +70,8 @@ class Wrong(World):
         return WorldStep(shown, rewards, ends, {}, {}, self.taken == 10)
 
 
-# With 7 steps, the episode continues after the fragment. With 17, it began in an earlier one. With 40, it begins and
-# ends in the same one.
+# With 7 steps, the episode continues after the fragment. With 17, it began in an earlier fragment. With 40, it begins
+# and ends in the same fragment.
 @pytest.mark.parametrize("length", [7, 17, 40])
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize(("agent", "step"), [("a_0", 2), ("a_0", 4), ("a_1", 4), ("a_1", 8), ("a_2", 8)])

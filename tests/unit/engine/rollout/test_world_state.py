@@ -48,7 +48,7 @@ class Ticks(World):
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         self.tick += 1
         ended = self.tick == STEPS
-        if self.clock == "per_agent":  # in turns
+        if self.clock == "per_agent":  # agents act in turns
             shown = self.seen("a", "b") if ended else self.seen("ab"[self.tick % 2])
             return WorldStep(shown, {"a": 1.0}, dict.fromkeys("ab", True) if ended else {}, {}, {}, ended)
         dies = self.tick == self.life or (ended and self.tick < self.life)

@@ -36,7 +36,7 @@ CONFIG = {
 }
 
 
-# An episode pays the goal at each of 3 steps. In the world, it pays two agents, one of whom leaves after 2 steps.
+# The env pays the goal at each of an episode's 3 steps. The world pays it to two agents, one of which leaves after 2.
 @pytest.mark.parametrize(("env", "payments"), [(ENV, 3), (WORLD, 5)])
 def test_episodes_follow_the_curriculum_and_a_restored_training_continues_exactly(
     env: dict[str, str], payments: int, tmp_path: Path

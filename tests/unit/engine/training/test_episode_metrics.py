@@ -76,5 +76,5 @@ def test_per_agent_metrics_of_too_many_agents_in_older_checkpoints_are_dropped()
 
 
 def test_mean_returns_are_computed_by_plain_summation_on_every_python_version() -> None:
-    returns = [1e16, 1.0, -1e16]  # compensated sums, as those of Python 3.12, find the 1
+    returns = [1e16, 1.0, -1e16]  # compensated summation, as in Python 3.12, would keep the 1
     assert returns_of([Episode(number, 1) for number in returns])["episode_return_mean"] == 0.0

@@ -102,7 +102,7 @@ def test_training_in_an_env_class_or_function_equals_training_in_its_import_path
 def test_an_env_instance_is_trained_in_as_one_env_slot_and_is_not_closed() -> None:
     env = Walk()
     assert iterations(env) == iterations(IN_HERE, num_envs_per_worker=1)
-    assert Walk.closed == Walk.made - 1  # all but the user's own
+    assert Walk.closed == Walk.made - 1  # all envs are closed except the user's own
 
 
 def test_an_env_class_is_instantiated_once_for_each_env_slot_and_once_for_its_spaces() -> None:
@@ -250,7 +250,7 @@ def test_training_in_a_vector_env_uses_as_many_env_slots_as_it_has_envs(make: An
         assert own.evaluate(episodes=2).lengths == [10, 10]
         own.step()
         assert own.description.policies.sampling.num_envs_per_worker == 3
-        # 16 rows in three slots take 6 steps of each.
+        # A batch of 16 rows takes 6 steps in each of three slots.
         assert own.running.workers.counts.env_steps == 18
 
 

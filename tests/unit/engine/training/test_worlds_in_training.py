@@ -273,7 +273,7 @@ def test_minibatches_contain_no_rows_of_slots_without_an_agent() -> None:
     with Training(world, algorithm, seed=0) as training:
         result = training.step()
         steps = result["agent_steps"]
-        assert steps == 2 * 18  # one of 12 agents acts, and every tenth of its 20 rows shows a final observation
+        assert steps == 2 * 18  # one of 12 agents acts; 2 of its 20 rows show a final observation
         assert result["sgd_steps"] == -(-steps // 32)
         assert np.isfinite(training.running.trainee.learner.flat()).all()
 

@@ -210,7 +210,7 @@ def test_one_connection_is_reserved_for_the_health_check(wording):
         assert (status, answer) == (503, {"error": "busy", "message": wording()})
         assert ask(server, "/health") == (200, {"status": "ok"})
         client.close()
-        while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has noticed that it left
+        while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has noticed that the client left
             pass
 
 

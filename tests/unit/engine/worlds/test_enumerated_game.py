@@ -25,7 +25,7 @@ def uniform(game: EnumeratedGame) -> list[Chances]:
 def kuhn_equilibrium(alpha: float) -> list[Chances]:
     """Returns Kuhn's equilibrium: the first player bets its lowest card with probability alpha, of 0 to 1/3."""
     policies = uniform(KUHN)
-    # Probability of a bet, by the player's card and the previous actions.
+    # The probability of a bet, for each of the player's cards and the previous actions.
     bets = (
         {(0, ""): alpha, (1, ""): 0.0, (2, ""): 3 * alpha, (0, "01"): 0.0, (1, "01"): alpha + 1 / 3, (2, "01"): 1.0},
         {(0, "0"): 1 / 3, (1, "0"): 0.0, (2, "0"): 1.0, (0, "1"): 0.0, (1, "1"): 1 / 3, (2, "1"): 1.0},
@@ -52,7 +52,7 @@ def test_kuhn_equilibria_have_a_nash_conv_of_zero_and_cost_the_first_player_an_e
     ("world", "states", "nash_conv"),
     [
         (Kuhn(), 6, 11 / 12),
-        (Leduc(), 144, 4.747222222222222),  # as OpenSpiel publishes
+        (Leduc(), 144, 4.747222222222222),  # the value that OpenSpiel publishes
         (MatrixGame("rock_paper_scissors"), 1, 0.0),
         (MatrixGame("prisoners_dilemma"), 1, 1.0),  # each gains 1/2 by confessing
     ],

@@ -140,7 +140,7 @@ def test_rewards_are_a_severe_finding_only_if_they_are_far_too_large(monkeypatch
     assert findings(monkeypatch, "far")["observations"].is_severe
     found = [*reward_findings(np.array([11.0])), *reward_findings(np.array([101.0])), *reward_findings(np.zeros(1))]
     assert [one.is_severe for one in found] == [False, True, False]
-    assert [one.is_severe for one in reward_findings(np.array([0.0] * 999 + [1001.0]))] == [True]  # seldom, but huge
+    assert [one.is_severe for one in reward_findings(np.array([0.0] * 999 + [1001.0]))] == [True]  # rare, but huge
 
 
 def test_an_invalid_return_value_does_not_hide_findings_about_earlier_steps(

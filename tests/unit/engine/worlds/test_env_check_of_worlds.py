@@ -97,7 +97,7 @@ def test_a_correct_world_is_reported_with_its_statistics(wording) -> None:
     assert found["walker: lives"] == wording("12")
     assert found["guest: lives"] == wording()
     assert found["guest: action masks"] == wording("67%")
-    assert found["births and ends"] == wording("24", "22")  # 7 episodes, and 4 steps of an eighth
+    assert found["births and ends"] == wording("24", "22")  # in 7 episodes and 4 steps of an eighth
     assert found["seeds"] == wording()
     assert found["resume"].endswith("exactly")
 
@@ -139,7 +139,7 @@ def test_an_invalid_return_value_has_the_verdict_wrong_but_does_not_hide_other_f
     found = {one.topic: one for one in findings("NaN reward")}
     assert found["returns"].verdict == "wrong"
     assert found["returns"].found == wording("walker_0")
-    assert [topic for topic, one in found.items() if one.verdict == "note"] == ["walker: lives"]  # none has ended
+    assert [topic for topic, one in found.items() if one.verdict == "note"] == ["walker: lives"]  # no life has ended
     assert found["seeds"].found == wording()
 
 

@@ -692,7 +692,7 @@ def test_the_world_being_reset_or_stepped_is_recorded_in_case_it_crashes(tmp_pat
     enable_step_marks(tmp_path)
     try:
         worlds = looped(*(Noting(seen(a=1), gives(seen(a=2), ended=True)) for _ in range(2)))
-        assert list(tmp_path.iterdir()) == []  # worlds that are made only to read their spaces note nothing
+        assert list(tmp_path.iterdir()) == []  # worlds that are made only to read their spaces leave no step marks
         worlds.reset()
         assert stepped_env(tmp_path, worker=4) is None
         for _ in range(2):

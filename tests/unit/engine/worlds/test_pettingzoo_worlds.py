@@ -157,7 +157,7 @@ class MaskedInfos(ParallelEnv[str, Any, Any]):
         self.t += 1
         everyone = dict.fromkeys(self.agents, False)
         ended = dict.fromkeys(self.agents, True)
-        # It keeps its agents, though all have ended.
+        # The env keeps listing its agents, although all of them have ended.
         return self._observations(), dict.fromkeys(self.agents, 1.0), everyone, ended, {}
 
     def _observations(self) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def test_rewards_are_accepted_for_known_agents_and_for_agents_that_appear_later(
             step = super().step(actions)
             seen = {"late": np.zeros(1, np.float32)} if self.taken >= 3 else {}
             late = {"late": 1.0} if self.taken == 2 else {}
-            last = {"last": 1.0} if self.taken == 4 else {}  # with an observation that is its first and its last
+            last = {"last": 1.0} if self.taken == 4 else {}  # comes with the agent's only observation
             shown = {**step.observations, **seen, **{agent: np.zeros(1, np.float32) for agent in last}}
             return step._replace(observations=shown, rewards={**step.rewards, **late, **last})
 

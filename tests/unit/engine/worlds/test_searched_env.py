@@ -18,7 +18,7 @@ POLE = "rlrun.toys:SparseCartPole"
 
 def test_the_world_of_a_searched_env_and_its_array_game_go_through_the_same_episode() -> None:
     world = SearchedEnv(POLE)
-    game = pickle.loads(pickle.dumps(world.array_game()))  # as it travels to workers
+    game = pickle.loads(pickle.dumps(world.array_game()))  # pickled, as it is when sent to workers
     seen, states = world.reset(7)[AGENT], game.first(1, 7)
     generator = np.random.default_rng(0)
     while True:

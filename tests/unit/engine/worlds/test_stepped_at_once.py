@@ -56,7 +56,7 @@ class TellsWorlds(CartPoleArrays):
 def test_reports_about_array_worlds_name_all_current_episodes(wording) -> None:
     arrays = TellsWorlds(2)
     worlds = ArrayVectorWorld(arrays, "poles", {GROUP: "balancer"}, SEEDS)
-    assert list(TRIAL[0].iterdir()) == []  # worlds that are made only to read their spaces note nothing
+    assert list(TRIAL[0].iterdir()) == []  # worlds that are made only to read their spaces leave no step marks
     worlds.reset()
     actions = {"balancer": np.zeros(worlds.slots["balancer"], int)}
     for _ in range(3):  # the last step begins the next episodes

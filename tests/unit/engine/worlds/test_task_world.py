@@ -194,7 +194,7 @@ def test_a_new_lesson_applies_from_the_next_episode_and_is_restored_with_the_wor
     worlds.reset()
     lessons.latest = {"goal": 4.0}
     paid = [worlds.step(idle(worlds)).policies["all"].rewards.sum() for _ in range(5)]
-    assert paid == [0.0, 0.0, 0.0, 0.0, 4 * 4.0]  # two worlds of two agents, from the step after the reset on
+    assert paid == [0.0, 0.0, 0.0, 0.0, 4 * 4.0]  # the next episode pays it to two agents in each of two worlds
     state, places, hashes = lessons.state(), worlds.places(), worlds.hashes()
     again = Lessons(2)
     again.load_state({**state, "latest": {"goal": 5.0}})

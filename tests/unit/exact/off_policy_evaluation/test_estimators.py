@@ -151,7 +151,7 @@ def test_whole_episode_estimators_have_an_effective_size_of_zero_if_no_episode_h
     apart = WeighedEpisodes(rewards, np.array([[0.0] * 3, [-np.inf] * 3]), 0.5)
     for name, size in {"is": 0.0, "wis": 0.0, "pdis": 1.25 / (1 / 3 + 0.25), "wpdis": 1.25 / (1 / 3 + 0.25)}.items():
         estimate = ESTIMATORS[name](apart, rewards, rewards)
-        assert estimate.effective_size == pytest.approx(size)  # averaged over steps, each with a size of at least one
+        assert estimate.effective_size == pytest.approx(size)  # harmonic mean over steps, each with a size of 1 or more
         assert np.isfinite(estimate.value)
 
 

@@ -82,7 +82,7 @@ def test_fits_are_reproducible_and_start_from_different_parameters() -> None:
     settings = FitSettings(sgd_steps=5)
     first, again = (tabular(episodes, GAMMA, settings, fits=2).q() for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    assert (first[0] != first[1])[episodes.valid].any()  # other initial parameters
+    assert (first[0] != first[1])[episodes.valid].any()  # the initial parameters differ
 
 
 def test_the_default_number_of_minibatches_grows_with_the_horizon() -> None:

@@ -198,7 +198,7 @@ def test_a_ranking_orders_policies_by_estimate_and_marks_pairs_whose_difference_
     assert [(pair.better, pair.worse, pair.is_resolved) for pair in found.pairs] == [
         (1, 2, False),
         (1, 0, False),
-        (2, 0, True),  # their intervals overlap most, but they rise and fall together
+        (2, 0, True),  # their intervals overlap most, but their estimates rise and fall together
     ]
     assert found.num_resolved == 1
 

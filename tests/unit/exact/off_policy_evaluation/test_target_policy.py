@@ -119,7 +119,7 @@ def test_masked_epsilon_greedy_probabilities_match_the_frequencies_of_drawn_acti
     expected = np.array([0.1, 0.0, 0.1, 0.1])
     expected[best] += 0.7
     np.testing.assert_allclose(judged.probabilities[0], expected, atol=1e-6)
-    assert np.exp(judged.log_probs[0]) == pytest.approx(expected[2])  # the action 4 is the third action
+    assert np.exp(judged.log_probs[0]) == pytest.approx(expected[2])  # the recorded action 4 is the env's third action
     draws = behavior.chosen(observations, np.random.default_rng(0))
     np.testing.assert_allclose(np.bincount(draws, minlength=4) / rows, expected, atol=0.03)
 
@@ -165,9 +165,9 @@ def test_views_of_the_judged_policy_show_the_recorded_actions_and_rewards() -> N
 
     found, other = log_probs([0, 0, 0, 0, 0, 0]), log_probs([0, 0, 0, 1, 0, 0])
     assert found[0] == pytest.approx(found[3])  # nothing comes before the first step
-    assert found[1] != pytest.approx(found[4], abs=1e-4)  # the reward before it differs
+    assert found[1] != pytest.approx(found[4], abs=1e-4)  # the reward before this step differs
     assert other[1] == pytest.approx(found[1])
-    assert other[4] != pytest.approx(found[4], abs=1e-4)  # the action before it differs
+    assert other[4] != pytest.approx(found[4], abs=1e-4)  # the action before this step differs
 
 
 def test_a_decision_transformer_is_conditioned_on_the_recorded_actions() -> None:

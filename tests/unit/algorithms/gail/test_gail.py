@@ -187,7 +187,7 @@ def test_a_resumed_run_continues_bit_for_bit(more: dict[str, Any], tmp_path: Pat
     with Training.restore(checkpoint, trust=True) as other:
         assert numbers(other.step()) == expected
     assert 0 < expected["learner/discriminator/loss"] < 2
-    assert expected["episode_len_mean"] == expected["episode_return_mean"]  # returns are the env's, not the discriminator's
+    assert expected["episode_len_mean"] == expected["episode_return_mean"]  # these are still the env's returns
 
 
 def test_with_continuous_actions_only_the_ppo_loss_moves_the_actor_critic(tmp_path: Path) -> None:

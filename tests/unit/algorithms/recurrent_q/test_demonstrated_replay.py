@@ -170,7 +170,7 @@ def test_a_resumed_replay_draws_the_same_rows_as_an_uninterrupted_one(shown: str
     saved = pickle.loads(pickle.dumps(replay.state()))
     other = replay_of(shown, 0.5)
     other.load_state(saved)
-    again = replay_of(shown, 0.5)  # its state was saved twice in a row, as if a run is stopped right after a resume
+    again = replay_of(shown, 0.5)  # its state was saved twice in a row, as if a run had stopped right after a resume
     again.load_state(pickle.loads(pickle.dumps(other.state())))
     for each in (replay, other, again):
         each.add(0, fragment_counting_from(first=20))

@@ -62,7 +62,7 @@ def recording(
         return recorded
 
     worlds.publish("default", 4, lambda: policy_in_json(behavior, weights))
-    worlds._server.start()  # so that its address is known
+    worlds._server.start()  # so that the server's address is known
     try:
         yield recorder, worlds._server.url, record
     finally:

@@ -92,7 +92,8 @@ def test_plugins_can_derive_from_every_built_in_algorithm_and_its_settings() -> 
     for name in BUILT_IN:
         algorithm = algorithm_class(name)
         assert getattr(rlrun.plugin, algorithm.__name__) is algorithm
-        written = next(base for base in algorithm.Config.__mro__ if "." not in base.__qualname__)  # a preset's is data
+        # The config class of a preset is made from data, so the class that it extends is looked for.
+        written = next(base for base in algorithm.Config.__mro__ if "." not in base.__qualname__)
         assert getattr(rlrun.plugin, written.__name__) is written
 
 

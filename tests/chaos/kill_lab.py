@@ -273,7 +273,7 @@ class Disturbance:
         if code == 0:
             return commands[1:]
         told = [line for line in output.splitlines() if "rlrun resume " in line]
-        if is_lost and code == UsageError.exit_code and NO_CLUSTER in output and not told:  # it had not yet joined
+        if is_lost and code == UsageError.exit_code and NO_CLUSTER in output and not told:  # the driver had not joined
             names = [commands[0][1]]
         elif is_lost and code and told:
             names = [words.split()[0].strip("`.;'") for words in told[-1].split("rlrun resume ")[1:]]

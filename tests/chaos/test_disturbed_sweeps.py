@@ -103,7 +103,7 @@ def test_a_repeatedly_killed_and_interrupted_sweep_matches_an_undisturbed_one(
         assert (trial.status, trial.error) == ("TERMINATED", ""), str(disturbed)
         if trial.checkpoint is not None:
             verify_checkpoint(trial.checkpoint)
-        else:  # killed while it was being stopped, before its first checkpoint
+        else:  # the trial was killed while it was being stopped, before its first checkpoint
             assert trial.stop_reason.startswith(BY_RACE), str(disturbed)
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed, str(disturbed)

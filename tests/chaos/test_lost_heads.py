@@ -209,7 +209,7 @@ def test_a_run_that_loses_its_head_nodes_continues_from_storage_and_matches_an_u
     for life, moment in enumerate(moments):
         pods = Pods(tmp_path / f"pods-{life}", storage)
         driver = pods.train()
-        if life == early:  # while it starts, fetches the run, or resumes it
+        if life == early:  # lost while it starts, fetches the run, or resumes it
             time.sleep(after_s)
         else:
             wait_for_rows(pods, driver, moment)

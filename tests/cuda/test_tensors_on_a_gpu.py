@@ -61,7 +61,7 @@ def test_graph_captured_steps_equal_eager_steps_bit_for_bit(env: str, settings: 
             weights.append(made.running.trainee.learner.flat())
             graphs = graphs_of(made)
     assert not [message for message in told if "separate torch operations" in message]
-    assert len(graphs._captured) >= 3  # decisions, results of steps, updates
+    assert len(graphs._captured) >= 3  # for decisions, results of steps, and updates
     assert rows[0] == rows[1]
     assert np.array_equal(weights[0], weights[1])
 

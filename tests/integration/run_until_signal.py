@@ -56,7 +56,7 @@ def main(spec: str, runs_dir: str, executor: str, results: str, signal_name: str
                 os.killpg(0, number)
                 return
             for pid in targets(target):
-                with suppress(ProcessLookupError):  # `ps` itself was one of them
+                with suppress(ProcessLookupError):  # the list includes `ps` itself, which has ended
                     os.kill(pid, number)
 
     try:

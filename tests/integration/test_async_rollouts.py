@@ -73,7 +73,7 @@ def test_a_fragment_that_arrived_before_its_worker_died_is_not_repeated(make_set
     workers = make_set(1, acts={(1, 1): "die"})
     workers.started.request(1)
     workers.started.request(1)
-    state = workers.state()  # meanwhile the first fragment arrives, and the worker dies in the second
+    state = workers.state()  # meanwhile the first fragment arrives, and the worker dies while it makes the second
     assert workers.worker_restarts == 1
     assert [rollout.fragment for rollout in workers.started.arrived()] == [0, 1]
     assert state["workers"][0]["worker"] == {"fragment": 2}

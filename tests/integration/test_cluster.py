@@ -49,7 +49,7 @@ SPEC = {
         "stop": {"iteration": 40},
         "failure": {"max_restarts": 2},
         "checkpoint": {"every": 5, "best": None},
-        # 2.5 CPUs for a trial and 2 for a node: each trial is spread over several nodes.
+        # A trial needs 2.5 CPUs and a node has 2, so each trial is spread over several nodes.
         "resources": {"cpus": 1},
         "config": {
             "train_batch_size": 192,

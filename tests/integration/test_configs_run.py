@@ -7,7 +7,7 @@ import pytest
 import rlrun
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-ONE_EPISODE = ["evaluation.every=1000", "evaluation.episodes=1"]  # after the last iteration
+ONE_EPISODE = ["evaluation.every=1000", "evaluation.episodes=1"]  # evaluates only after the last iteration
 # An episode of Pong has 1,000 steps of four images each, and each emulator takes half a second to start.
 SHORT_EPISODES = ["env.max_episode_steps=50"]
 TWO_ENVS = ["config.num_envs_per_worker=2"]

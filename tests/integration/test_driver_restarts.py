@@ -60,7 +60,7 @@ def rows(run: Path) -> list[Any]:
 
 def test_a_killed_driver_is_restarted_and_continues_its_runs_even_if_their_spec_is_gone(tmp_path: Path) -> None:
     for stage in ("first", "second"):
-        (tmp_path / "runs" / f"pole.{stage}").mkdir(parents=True)  # taken, so the runs get other names than in the spec
+        (tmp_path / "runs" / f"pole.{stage}").mkdir(parents=True)  # taken names, so the runs get other ones
     done = train(tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("; restart ") == done.stderr.count("1 of 1") == 1

@@ -393,7 +393,7 @@ def test_custom_exploration_repeats_an_action_for_the_drawn_number_of_steps() ->
     noise = exploration_noise(best, twice, twice, once, best, twice, best)
     assert explored(custom_exploration(0.5), noise) == [0, 2, 2, 3, 0, 2, 2]
     assert explored(custom_exploration(0.0), noise) == [0] * 7
-    assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # an episode's end stops it
+    assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # no repeats in a new episode
 
 
 def test_custom_exploration_draws_allowed_actions_and_stops_repeating_forbidden_ones() -> None:

@@ -57,13 +57,13 @@ def test_a_killed_clients_episode_is_truncated_and_other_clients_steps_are_recor
         killer.start()
         ended: list[Any] = []
         steps = 0
-        while len(ended) < 3:  # one of the killed client, two of the other
+        while len(ended) < 3:  # one episode of the killed client and two of the other
             recorded = record()
             ended += recorded.agent_episodes["default"]
             steps += recorded.env_steps
             batch = recorded.batches["default"]
             if (batch["truncateds"] & batch["valid"]).any():
-                assert recorded.missing_finals == 1  # its last action was sent, but no observation followed
+                assert recorded.missing_finals == 1  # the client's last action was sent, but no observation followed
         killer.join()
         dies.wait()
         assert lives.wait() == 0

@@ -64,7 +64,7 @@ def test_a3c_applies_gradients_from_all_workers_and_replaces_a_killed_worker() -
         deadline = time.monotonic() + 600
         result = training.step()
         while not (result["gradient_share/worker_1"] > 0 and result["gradient_share/worker_2"] > 0):
-            assert time.monotonic() < deadline  # one of them may start seconds after the other
+            assert time.monotonic() < deadline  # one worker may start seconds after the other
             result = training.step()
         assert result["gradient_share/worker_1"] + result["gradient_share/worker_2"] == pytest.approx(1.0)
         assert 0 < result["policy_lag_mean"] <= result["policy_lag_max"]

@@ -127,7 +127,7 @@ def test_a_damaged_checkpoint_part_is_refused_or_harmless_but_never_causes_a_tra
             codes.append(code)
         assert code in (0, 5), f"{command} with {part} {path} = {value} ended with {code}:\n{output}"
         assert "Traceback" not in output
-    assert codes.count(5) >= 2  # the others are harmless
+    assert codes.count(5) >= 2  # the other damages are harmless
 
 
 HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [

@@ -61,7 +61,7 @@ def test_a_run_whose_inference_server_is_killed_equals_a_run_without_a_server() 
 def test_a_dead_workers_fragment_is_repeated_and_its_lost_steps_are_counted(tmp_path: Path) -> None:
     env = {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(tmp_path / "died")}}
     runs, lost = [], []
-    for _ in range(2):  # it does not die the second time
+    for _ in range(2):  # the worker dies only in the first run
         with Training(env, PPO(**SMALL, **SERVED, normalize_rewards=True), seed=2) as training:
             runs.append(iterations(training, 8))
             lost.append(training.running.workers.counts.lost_steps)

@@ -13,7 +13,7 @@ from rlrun.engine.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
-# Episodes never end, so each fragment has as many env steps as cells: 4.
+# Episodes never end, so no row of a fragment holds a final observation, and all 4 are env steps.
 WORLD = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 100_000}}
 FRAGMENT_STEPS = 4
 SHARED: dict[str, Any] = {

@@ -117,7 +117,7 @@ def test_a_worker_that_dies_mid_fragment_does_not_change_the_results(tmp_path: P
     note = tmp_path / "died"
     settings = {**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4, "normalize_rewards": True}
     runs = []
-    for _ in range(2):  # it does not die the second time
+    for _ in range(2):  # the worker dies only in the first run
         with Training(
             {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(note)}}, PPO(**settings), seed=2
         ) as training:

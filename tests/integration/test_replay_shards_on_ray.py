@@ -113,7 +113,7 @@ def test_a_lost_replay_shard_is_replaced_and_a_resumed_run_keeps_the_shards_data
         assert shards.stored_steps == stored
         result = restored.step()
         assert result["env_steps"] > steps
-        assert result["sgd_steps"] > learned  # the shards kept enough to learn from at once
+        assert result["sgd_steps"] > learned  # the saved shards held enough to learn from at once
         assert result["replay_shard_restarts"] == 1
 
 

@@ -55,7 +55,7 @@ def test_resuming_a_compiled_run_without_a_compiler_fails_unless_eager(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
 
-    for _ in range(2):  # the first question changes nothing
+    for _ in range(2):  # the first refusal changes nothing
         with pytest.raises(CompilerMissing, match=r"no C\+\+ compiler.*--eager"):
             rlrun.resume(run.path)
         assert run.record(TRIAL).status == "INTERRUPTED"

@@ -149,7 +149,7 @@ def test_asynchronous_members_choose_which_member_to_copy_by_the_scores_known_so
     params = {member.trial: [member.params] for member in lines[0].members}
     scores: dict[str, float] = {}
     for line in lines[1:]:
-        (member,) = line.members  # no other member waited for it
+        (member,) = line.members  # each line has one member, as members do not wait for each other
         assert line.generation == len(params[member.trial])
         params[member.trial].append(member.params)
         scores[member.trial] = -math.inf if member.score is None else member.score
@@ -189,13 +189,13 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
     ("scheduler", "num_samples"),
     [
         pytest.param({"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 4, id="asha"),
-        pytest.param(  # with fewer trials it would stop none; its trials wait, like members of a population
+        pytest.param(  # with fewer trials, hyperband would stop none; trials wait, like members of a population
             {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}},
             6,
             id="hyperband",
             marks=pytest.mark.regress,
         ),
-        pytest.param(  # stops trials at once, like asha
+        pytest.param(  # like asha, the median rule stops trials at once
             {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}},
             4,
             id="median",
@@ -239,7 +239,7 @@ def test_a_killed_search_resumes_with_the_same_suggestions_and_results(tmp_path:
     assert [event.trial.name for event in events if isinstance(event, TrialAdded)] == [trial.name for trial in first]
     assert len({str(trial.params) for trial in first}) == 2
 
-    directory = killed(search, tmp_path / "killed", 2)  # before the second configuration
+    directory = killed(search, tmp_path / "killed", 2)  # killed before the second configuration
     assert len(RunDirectory.open(directory).table.trials) == 1
     again = rlrun.run(search, runs_dir=tmp_path / "killed", resume=True)
     assert [trial.params for trial in again] == [trial.params for trial in first]

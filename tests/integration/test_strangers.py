@@ -85,7 +85,7 @@ def test_an_env_crash_is_shown_with_its_source_file_and_later_commands_name_its_
         assert (told.exit_code, wording(place) in told.stdout.splitlines()) == (0, True)
     data = json.loads(here(tmp_path, "status", "strange", "--json").stdout)
     assert data["trials"][0]["ended_in"] == wording("strange_envs:Crashes")
-    monkeypatch.setattr(strange_envs.Crashes, "step", strange_envs.StrangeEnv.step)  # no second crash, in this process
+    monkeypatch.setattr(strange_envs.Crashes, "step", strange_envs.StrangeEnv.step)  # the env does not crash again
     again = here(tmp_path, "resume", "strange")
     assert wording(place) in again.stderr.splitlines()
 

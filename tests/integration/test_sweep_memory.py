@@ -37,11 +37,11 @@ def test_the_driver_keeps_almost_no_memory_per_finished_trial(tmp_path: Path) ->
     def watch(event: RunEvent) -> None:
         if isinstance(event, TrialEvent) and event.status == "TERMINATED":
             ended.append(event.trial)
-        if len(ended) < TRIALS or kept:  # Tune has not yet heard that the last trial ended
+        if len(ended) < TRIALS or kept:
             return
         every = [one for one in gc.get_objects() if type(one) is Trial]
         for trial in every:
-            if str(trial) in ended[:-1]:
+            if str(trial) in ended[:-1]:  # Tune has not yet heard that the last trial ended
                 shared = {number for other in every if other is not trial for number in reachable(other)}
                 kept[str(trial)] = [one for number, one in reachable(trial).items() if number not in shared]
 

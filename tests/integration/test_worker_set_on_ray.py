@@ -236,7 +236,7 @@ def test_a_lost_asynchronous_worker_continues_with_the_next_undelivered_fragment
     while sum(row[0] == 1 for row in delivered) < 5:
         delivered += rows_of_workers(flow, 1)
     due = delivered[-1][3]
-    assert due == 2 or (due, how) == (1, "die")  # a worker that dies may not have sent its last answer
+    assert due == 2 or (due, how) == (1, "die")  # a dying worker may not send its last answer
     expected = [[fragment, 3, due if fragment >= due else 0] for fragment in range(5)]
     assert [row[1:] for row in delivered if row[0] == 1] == expected
     assert workers.worker_restarts == 1

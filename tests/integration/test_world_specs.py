@@ -160,7 +160,7 @@ def test_commands_that_read_specs_and_runs_support_leagues(
     code, text = command("league", str(league_run[1]))
     assert (code, "main:4" in text, RANDOM in text) == (0, True, True)
     games = ("evaluate", str(league_run[1]), "--against", RANDOM, "--episodes", "4")
-    code, text = command(*games)  # the script ships with rlrun, so the run of somebody else needs no trust
+    code, text = command(*games)  # the script ships with rlrun, so somebody else's run needs no trust
     assert (code, "4 games" in text) == (0, True)
     path = tmp_path / "league.yaml"
     path.write_text(json.dumps({"league": {**ENTRY, **LEAGUE}}))

@@ -58,7 +58,7 @@ ON_POLICY = {
     "a2c": Case("stable_baselines3:A2C", "CartPole-v1", A2C),
     "a2c_box": Case("stable_baselines3:A2C", "Hopper-v5", A2C),
 }
-CHOICES = {**REPLAYED, "target_update_interval": 16}  # in env steps: 4 minibatches
+CHOICES = {**REPLAYED, "target_update_interval": 16}  # 16 env steps are 4 minibatches
 ADAM = {"optimizer_kwargs": {"eps": 1e-5}}
 QUANTILES = 5
 REPLAY = {

@@ -130,7 +130,7 @@ def test_playground_envs_reset_to_the_cached_first_state() -> None:
     assert first.shape == (2, 5)
     steps = [env.step(torch.zeros(2, 1)) for _ in range(3)]
     assert [step.truncateds.tolist() for step in steps] == [[False, False], [False, False], [True, True]]
-    assert torch.equal(steps[-1].observations, first)  # the cached first state
+    assert torch.equal(steps[-1].observations, first)  # envs return to the cached first state
     assert not torch.equal(steps[-1].finals.observations, first)
 
 

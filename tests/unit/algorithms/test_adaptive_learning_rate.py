@@ -65,7 +65,7 @@ def test_the_rate_is_adapted_to_the_kl_without_reading_values_from_the_gpu(
 ) -> None:
     rule = AdaptiveRate(adaptive_kl=0.01, initial=1e-3, bounds=(4e-4, 3e-3), every=every)
     totals, found = StatisticTotals(), []
-    totals.add(("kl", "entropy"), torch.tensor([7.0, 0.0]))  # of an earlier update
+    totals.add(("kl", "entropy"), torch.tensor([7.0, 0.0]))  # from an earlier update
     objective = Objective("loss", None, optimizer=SGD(), adaptive_lr=rule)
     with OnTheGpu():  # type: ignore[no-untyped-call]  # refuses to read any value
         rates = AdaptiveRates([objective], totals, torch.device("cpu"))
@@ -135,7 +135,7 @@ def test_two_learners_adapt_the_rate_to_the_mean_of_their_kls() -> None:
 
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(learned, pair))
-    assert found[0] == found[1] == pytest.approx(1 - 3 * 0.003)  # 0 or 0.03 alone would change it
+    assert found[0] == found[1] == pytest.approx(1 - 3 * 0.003)  # a KL of 0 or 0.03 alone would change the rate
 
 
 @pytest.mark.parametrize("every", ["minibatch", "epoch"])

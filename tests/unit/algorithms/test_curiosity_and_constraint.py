@@ -69,7 +69,7 @@ CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
     ),
 }
 
-# Workers may have acted with older weights than a resumed run gives them, so these do not resume exactly.
+# Workers may have acted with older weights than a resumed run gives them, so these algorithms do not resume exactly.
 ASYNCHRONOUS: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
     "impala rnd": (rlrun.Impala, {"train_batch_size": 80, "curiosity": {**CURIOUS, "learn_every": 1}}),
     "impala re3, old fragments again": (
@@ -206,7 +206,7 @@ def lab_algorithm(monkeypatch: pytest.MonkeyPatch) -> type[Algorithm[Any]]:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)  # its settings look up type names there
+    monkeypatch.setitem(sys.modules, spec.name, module)  # the settings look up type names there
     spec.loader.exec_module(module)
     found: type[Algorithm[Any]] = module.AWR
     return found

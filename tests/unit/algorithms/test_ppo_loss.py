@@ -126,7 +126,7 @@ def test_advantages_have_mean_0_when_they_reach_the_first_update():
         loss = training.step()["learner/policy_loss"]
     assert loss == pytest.approx(
         0.0, abs=rounding_error(64, 10.0)
-    )  # minus their mean while the ratio is 1; about -10 without standardization
+    )  # minus the mean of the standardized advantages while the ratio is 1; about -10 without standardization
 
 
 def test_the_plan_lists_the_steps_of_ppo_in_order():

@@ -125,7 +125,7 @@ def test_recorded_values_match_those_of_whole_episodes_unrolled_however_they_end
     with rlrun.Training(
         env, rlrun.PPO(**{**SMALL, "model": model, "normalize_observations": True}), seed=1
     ) as training:
-        training.step()  # gives the filter statistics, and episodes that continue in the next fragment
+        training.step()  # then the filter has statistics, and some episodes continue in the next fragment
         workers = training.running.workers
         workers.started.request(0)
         (rollout,) = workers.started.arrived()

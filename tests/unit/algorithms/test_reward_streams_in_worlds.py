@@ -142,7 +142,7 @@ def test_world_evaluations_report_costs_per_policy_and_per_episode() -> None:
     with rlrun.Training(world("parallel"), rlrun.PPO(**ALONE), seed=100) as training:
         found = training.evaluate(3, actions="sampled")
     own = found.policies["default"]
-    assert own.columns == {"cost": own.returns}  # each step pays what it costs
+    assert own.columns == {"cost": own.returns}  # each step's reward equals its cost
     assert found.columns == {"cost": found.returns}
     assert len(own.returns) == 6
     assert found.to_dict()["policies"]["default"]["columns"] == own.columns
@@ -172,7 +172,7 @@ def test_metrics_of_a_policys_columns_can_be_expected_values_and_select_the_best
         loop.checkpoints.wait()
     kept = sorted(path.name for path in (tmp_path / "trial" / "checkpoints").iterdir())
     best = 3 - costs[::-1].index(max(costs))
-    assert best < 3  # otherwise it would be kept in any case
+    assert best < 3  # the newest checkpoint would be kept in any case
     assert kept == [f"iteration_{number:06}" for number in (best, 3)]
     for wrong in ({"expect": {metric.replace("all", "x"): 1.0}}, {"checkpoint": {"best": metric.replace("all", "x")}}):
         with pytest.raises(SpecError, match="policies/x/episode_columns"):

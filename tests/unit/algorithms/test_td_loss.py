@@ -62,7 +62,7 @@ def learned_value(**settings: Any) -> float:
 
 def test_the_squared_loss_learns_the_mean_return_and_a_huber_bound_of_1_overestimates_it() -> None:
     mean = 1 / (1 - GAMMA * (1 - ENDED))
-    # Errors of last steps are beyond the bound: (1 - p) (1 - (1 - gamma) V) = p.
+    # The error of an episode's last step is beyond the bound, so (1 - p) (1 - (1 - gamma) V) = p for p = ENDED.
     of_huber = (1 - ENDED / (1 - ENDED)) / (1 - GAMMA)
     assert (mean, of_huber) == pytest.approx((3.571, 7.5), abs=1e-3)
     assert learned_value(huber=None) == pytest.approx(mean, abs=0.15)

@@ -17,7 +17,7 @@ def _seconds_are_flops(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_cost_of_a_minibatch_is_the_sum_of_one_product_per_layer_and_per_gradient() -> None:
     forward = 10 * (4 * 3 + 3 * 2)
     assert floor.forward_s(10, [4, 3, 2]) == forward
-    assert floor.learned_s(10, [4, 3, 2]) == 2 * forward + 10 * 3 * 2  # no gradient for the input
+    assert floor.learned_s(10, [4, 3, 2]) == 2 * forward + 10 * 3 * 2  # no gradient is computed for the input
     assert floor.backward_s(10, [4, 3, 2], weights=False, inputs=True) == forward
 
 
@@ -30,7 +30,7 @@ def test_dqn_makes_three_forward_passes_and_one_backward_pass_per_minibatch() ->
 def test_the_learning_cost_of_ppo_grows_with_epochs_and_is_zero_if_it_only_samples() -> None:
     order = {"env": "CartPole-v1", "kind": "train", "minibatch": 8, "num_envs": 2, "fragment": 4, "epochs": 5}
     order["hiddens"] = ()
-    acting = 4 * 2 + 4 * 1  # the policy for each step, the value for the whole fragment
+    acting = 4 * 2 + 4 * 1  # the policy acts in each step, the value is computed once for the fragment
     assert floor.ppo_s(order, 4, 2) == (5 * 2 * acting, acting)
     assert floor.ppo_s({**order, "kind": "sampling"}, 4, 2) == (0.0, acting)
 

@@ -58,7 +58,7 @@ def test_every_argument_that_takes_a_run_or_a_spec_is_completed() -> None:
     ]
     assert len(arguments) > 15
     own = [name for name, parameter in arguments if parameter._custom_shell_complete is None]
-    assert own == ["translate"]  # a file of another library
+    assert own == ["translate"]  # its argument is a file of another library
 
 
 def test_tags_are_completed_from_the_given_run_or_otherwise_from_all_runs() -> None:

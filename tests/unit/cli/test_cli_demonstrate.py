@@ -62,7 +62,7 @@ def test_recorded_demonstrations_match_what_happened_in_the_env(tmp_path: Path, 
     assert np.flatnonzero(columns["terminateds"]).tolist() == [lengths[0] - 1, sum(lengths)]
     assert np.flatnonzero(~columns["valid"]).tolist() == [lengths[0], sum(lengths) + 1]
     assert set(columns["rewards"][columns["valid"]]) == {-1.0}
-    assert obs[lengths[0], 0] >= 0.5  # the goal, in the final observation
+    assert obs[lengths[0], 0] >= 0.5  # the final observation is at the goal
     pushes = np.where(obs[:, 1] >= 0, 2, 0)
     np.testing.assert_array_equal(columns["actions"][columns["valid"]], pushes[columns["valid"]])
 
@@ -124,7 +124,7 @@ def test_stored_log_probabilities_are_those_of_the_stored_env_actions(tmp_path: 
     expected = behavior.action_space.log_prob(outputs, own) - np.log(2)  # torques are twice the policy's actions
     np.testing.assert_allclose(rows["logp"][inside], expected[inside], rtol=1e-4, atol=1e-5)
     assert 0 < inside.sum() < 200
-    assert (rows["logp"][~inside] < 0).all()  # probabilities, not densities
+    assert (rows["logp"][~inside] < 0).all()  # clipped actions have probabilities, not densities
 
 
 def test_demonstrations_of_an_epsilon_greedy_policy_store_the_probabilities_of_its_actions(tmp_path: Path) -> None:

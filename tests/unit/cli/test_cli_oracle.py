@@ -74,5 +74,5 @@ def test_exploitability_is_shown_for_a_game(tmp_path: Path, wording) -> None:
     text = told(saved)
     assert text == wording("NashConv")
     found = json.loads(told(saved, "--json"))["exploitability"]
-    assert 0.4 < found < 0.5  # it has learned nothing yet
+    assert 0.4 < found < 0.5  # the policy has learned nothing yet
     assert float(text.split()[-1]) == pytest.approx(found, abs=1e-3)

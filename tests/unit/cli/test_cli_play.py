@@ -73,7 +73,7 @@ def test_end_of_input_quits_the_game(saved: Path, wording) -> None:
 def test_connect_four_pieces_fall_into_columns_and_full_columns_are_refused(tmp_path: Path, wording) -> None:
     with Training(EnvConfig(world=f"{GAMES}:ConnectFour"), PPO(PPO.Config.parse(SMALL)), seed=0) as training:
         learner = training.running.trainee.learner
-        learner.load_flat(0 * learner.flat())  # equal values of all actions: it plays the first column that is not full
+        learner.load_flat(0 * learner.flat())  # all actions are equal, so it plays the first column that is not full
         training.save(tmp_path / "first_column")
     done = play(tmp_path / "first_column", "--as", "red", moves="\n".join(["0", "8", "one", *"1111", "q"]))
     assert done.exit_code == 0
@@ -129,7 +129,7 @@ def test_boards_are_printed_with_player_initials_and_the_hex_board_is_slanted(wo
     game = Hex(4)
     game.reset(0)
     game.step({"x": 4})
-    game.step({"o": 4})  # its observation is transposed
+    game.step({"o": 4})  # o's observation is transposed
     assert board_text(game).splitlines() == wording()
     columns = ConnectFour()
     columns.reset(0)

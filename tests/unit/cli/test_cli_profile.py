@@ -239,7 +239,8 @@ def test_the_trace_has_a_track_for_each_operator_and_worker() -> None:
         ("env_step", 2, 2, 5.0, 1.0),
         ("inference", 2, 2, 6.0, 1.0),
         ("sgd", 2, 2, 7.0, 0.5),
-        # from another machine's clock: placed as if its fastest fragment, the first one, had arrived when it was done
+        # These times are from another machine's clock. They are shifted as if the fastest fragment, the first one, had
+        # arrived when it was done.
         ("fragment", 2, 3, 1.0, 2.0),
         ("env_step", 2, 3, 1.0, 2.0),
         ("fragment", 2, 3, 4.0, 2.0),
@@ -275,7 +276,7 @@ def test_times_in_the_trace_of_a_profiled_run_add_up_to_those_in_the_tables(tmp_
     data = json.loads(done.stdout)
     assert [operator["path"] for operator in data["operators"]] == PLANNED
     assert data["seconds"] >= 0.5
-    assert data["env_steps"] == pytest.approx(64 * data["iterations"], rel=0.1)  # except rows that begin an episode
+    assert data["env_steps"] == pytest.approx(64 * data["iterations"], rel=0.1)  # a few rows are not env steps
     assert data["learner"]["sgd_steps"] == 4 * data["iterations"] > 0
     assert (data["learner_wait_share"], data["policy_lag_mean"], data["policy_lag_max"]) == (0, 0, 0)
     assert not data["interrupted"]
@@ -327,7 +328,7 @@ def test_ctrl_c_prints_the_profile_measured_so_far(tmp_path: Path) -> None:
     spec = spec_with_lab(tmp_path, "KeyboardInterrupt", step=400, module="interrupted_lab")
     done = profile("-f", spec, "--seconds", "60", "--trace", "trace.json")
     assert done.exit_code == 130
-    assert "with 4 iterations, " in done.stdout  # 64 steps each, two of warm-up; the seventh was interrupted
+    assert "with 4 iterations, " in done.stdout  # of 64 steps each, after two of warm-up; the seventh was interrupted
     assert "Interrupted: " in done.stderr
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 

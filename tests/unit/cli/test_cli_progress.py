@@ -210,7 +210,7 @@ def test_the_time_left_of_a_run_includes_waiting_trials(wording) -> None:
         run.observe(TrialEvent(name, "RUNNING", {"env_steps": 10}), 1.0)
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 60}), 11.0)
     run.observe(TrialEvent("b", "RUNNING", {"env_steps": 60}), 11.0)
-    # Each trial takes 20 s. Two run at once with 8 s left; three more wait, and a searcher will add one.
+    # Each trial takes 20 s. Two are running with 8 s left, three more are waiting, and a searcher will add one.
     assert run.seconds_left(11.0) == pytest.approx(8.0 + 2 * 20.0)
     for name in "ab":
         run.observe(TrialEvent(name, "TERMINATED", {"env_steps": 100}), 19.0)

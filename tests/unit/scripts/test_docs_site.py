@@ -223,7 +223,7 @@ def test_a_results_row_names_algorithm_and_env_and_draws_a_missed_gate_above_the
     assert line is not None
     assert gate is not None
     heights = [float(point.split(",")[1]) for point in line.get("points", "").split()]
-    assert (heights[0], heights[-1]) == (32.0, 17.0)  # from 0 to 5, half of the gate
+    assert (heights[0], heights[-1]) == (32.0, 17.0)  # the curve rises from 0 to 5, half of the gate's height
     assert gate.get("d") == "M2,2.0 H118"
 
 

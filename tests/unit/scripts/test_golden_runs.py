@@ -108,7 +108,7 @@ def test_the_small_set_of_golden_runs_trains_every_algorithm_and_all_golden_spec
     monkeypatch.setenv("RLRUN_RUNS", str(tmp_path / "runs"))
     golden.record_data(tmp_path / golden.DATA)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(ROOT)  # the runs name files of the repository
+    monkeypatch.chdir(ROOT)  # the runs name files relative to the repository
     small, full = golden.chosen_runs("small", None), golden.chosen_runs("full", None)
     trained = {part["algorithm"] for entry in small.values() for part in golden.learning_parts(entry)}
     # value_iteration takes neither env steps nor gradient steps; distill needs a teacher that was trained before.

@@ -163,7 +163,7 @@ def test_the_row_of_a_pair_shows_both_libraries_and_the_probability_that_rlruns_
     (tmp_path / "paired.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
     row = results_paired.row("cartpole-ppo", {"env_steps": 100_000, "rlrun": {}, "sb3": {}})
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    # 11.5 of 16 pairs: 20 is above one and ties with one, 30 above two, 40 above three, 50 above all four.
+    # rlrun wins 11.5 of 16 pairs: 20 beats one value and ties with one, 30 beats two, 40 three, and 50 all four.
     assert [cells[0], cells[1], cells[4][:4], *cells[5:]] == [
         *("cartpole-ppo", "100,000", "0.72", "not behind", "4, 4", "2, 2", "c1")
     ]

@@ -249,7 +249,7 @@ def test_rewards_are_scaled_by_the_deviation_of_running_returns_that_reset_with_
     measure = MeasureReturns(0.5, (-math.inf, math.inf))
     first = fragment([[1.0, 2.0], [3.0, -4.0]], [[False, False], [False, True]])
     assert measure((3, first)) is first
-    measure((7, fragment([[8.0, 0.0]], [[False, False]])))  # of another worker's envs
+    measure((7, fragment([[8.0, 0.0]], [[False, False]])))  # from another worker, with running returns of its own
     measure((3, fragment([[1.0, 6.0]], [[True, False]])))
     returns = [1, 2, 3 + 0.5, -4 + 1, 8, 0, 1 + 0.5 * 3.5, 6]
     assert measure.scale == pytest.approx(np.std(returns), rel=1e-6)

@@ -135,7 +135,7 @@ def test_dropped_units_have_no_effect_and_target_critics_use_a_separate_mask() -
     ones = torch.ones(ROWS, 1, 2 * 2 * 10)
     torch.testing.assert_close(with_units(outputs, ones).values_of(batch), plain)
     none = with_units(outputs, ones * 0).networks
-    # Without any units, the normalized hidden layers are equal to their shifts, whatever the action is.
+    # If all units are dropped, the normalized hidden layers equal their shifts, whatever the action is.
     values = none.values(batch["obs"], batch["actions"])
     torch.testing.assert_close(values, values[:, :1].expand_as(values))
     half = ones.clone()
@@ -153,7 +153,7 @@ def test_critics_with_dropout_match_a_calculation_by_hand(normalization: str | N
     flat = torch.randn(policy.parameters.size, generator=torch.Generator().manual_seed(0))
     views, batch = policy.parameters.views(flat), minibatch()
     kept = torch.from_numpy(policy.draws(np.random.default_rng(0), ROWS, 1)["kept_units"])
-    is_kept = iter(torch.split(kept[:, 0, :20] > 0, [4, 6, 4, 6], -1))  # the rest is for the target critics
+    is_kept = iter(torch.split(kept[:, 0, :20] > 0, [4, 6, 4, 6], -1))  # the other columns are for the target critics
     expected = []
     for critic in ("critics.0", "critics.1"):
         x = torch.cat([batch["obs"], batch["actions"]], -1)[:, 0]
@@ -181,7 +181,7 @@ def test_dropout_applies_at_the_configured_rate_only_in_losses_and_with_separate
     assert (kept[..., :200] != kept[..., 200:]).any()
     views = policy.parameters.views(policy.parameters.gather(policy.module))
     without = policy.outputs(views, SampleBatch()).networks
-    assert without.kept is None  # as in evaluations and initial priorities
+    assert without.kept is None  # evaluations and initial priorities drop no units
     assert "kept_units" not in SAC(model={"hiddens": [4]}).policy(SPACES, 0).draws(np.random.default_rng(0), 5, 1)
 
 

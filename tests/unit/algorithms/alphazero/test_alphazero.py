@@ -110,7 +110,7 @@ def test_workers_receive_new_weights_only_after_the_gate_accepts_them() -> None:
         version = results[-1]["policies/default/gate/accepted"]
         sendings = never.running.trainee.workers.sendings
     assert 0 <= version <= 2
-    assert sendings == 2 + version  # at the start, the first weights, and each accepted version
+    assert sendings == 2 + version  # one at the start, one for the first weights, and one per accepted version
     assert 0 <= results[-1]["policies/default/gate/points"] <= 1
 
 

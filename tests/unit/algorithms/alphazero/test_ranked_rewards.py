@@ -45,7 +45,7 @@ def test_a_return_that_reaches_the_bar_is_a_win_and_any_lower_one_a_loss() -> No
     ranked = RankedGame(ObjectGame("count", Counts, 2))
     states = ranked.first(3, seed=1)
     assert [state.number for state in states] == [1, 0, 1]
-    states = ranked.play(ranked.play(states, np.array([0, 0, 0])), np.array([0, 0, 1]))  # to 3, 2 and 4
+    states = ranked.play(ranked.play(states, np.array([0, 0, 0])), np.array([0, 0, 1]))  # count to 3, 2, 4
     for bar, results in ((-np.inf, [1, 0, 1]), (3.0, [1, 0, 1]), (3.5, [-1, 0, 1]), (4.5, [-1, 0, -1])):
         ranked.bar = bar
         ended, worth = ranked.results(states)
@@ -56,11 +56,11 @@ def test_a_return_that_reaches_the_bar_is_a_win_and_any_lower_one_a_loss() -> No
 
 def test_a_single_player_search_finds_a_return_that_reaches_the_bar() -> None:
     ranked = RankedGame(ObjectGame("count", Counts, 2))
-    ranked.bar = 4.0  # from 0, it is reached only through 2
+    ranked.bar = 4.0  # from 0, a game can reach 4 only through 2
     search = BatchedSearch(ranked, lambda states, legal: (uniform(legal), np.zeros(len(states))), SearchSettings())
     search.begin(ranked.first(2))
     search.run(40)
-    assert search.visits.argmax(1).tolist() == [1, 0]  # 2 + 2, and 1 + 1 + 2
+    assert search.visits.argmax(1).tolist() == [1, 0]  # to reach 4: 0 + 2 + 2, and 1 + 1 + 2
 
 
 def test_a_search_refuses_results_outside_minus_1_to_1_and_suggests_ranked_returns(wording) -> None:

@@ -152,7 +152,7 @@ def test_a_single_player_game_is_won_by_a_return_that_reaches_the_bar() -> None:
         ends = np.flatnonzero(np.isfinite(returns))
         assert returns[ends].tolist() == [own.episode_return for own in rollout.agent_episodes["default"]]
         lengths = np.diff(np.append(-1, ends))
-        assert lengths.tolist() == returns[ends].tolist()  # each step returns 1
+        assert lengths.tolist() == returns[ends].tolist()  # each step pays 1
         assert batch[OUTCOMES][:, 0].tolist() == np.repeat(np.where(returns[ends] >= 11.5, 1, -1), lengths).tolist()
         begins = batch["obs"][np.append(0, ends[:-1] + 1), 0] if len(ends) else batch["obs"][:0, 0]
         seen += begins[:, 0].tolist()

@@ -189,8 +189,8 @@ def test_the_root_of_a_finished_game_keeps_its_state_and_has_the_value_of_the_re
 
 def test_an_immediately_winning_move_is_found_for_either_player() -> None:
     game, zeros = TicTacToeArrays(), lambda states, legal: (uniform(legal), np.zeros(len(states), F))
-    first = np.array([0, 3, 1, 4])  # x has 0, 1 and o has 3, 4: 2 wins
-    second = np.array([0, 3, 1, 4, 8])  # o completes its row at 5, or x would at 2
+    first = np.array([0, 3, 1, 4])  # x holds 0 and 1, and o holds 3 and 4, so x wins at 2
+    second = np.array([0, 3, 1, 4, 8])  # o wins at 5; otherwise, x would win at 2
     for moves, wins in ((first, 2), (second, 5)):
         states = game.first(1)
         for action in moves:
@@ -208,7 +208,7 @@ class TwoMovesEach:
     num_actions, symmetries = 2, Symmetries.none(1, 2)
 
     def first(self, number: int) -> States:
-        return np.zeros((number, 3), np.int64)  # moves so far; how often the first and the second player took 1
+        return np.zeros((number, 3), np.int64)  # moves so far, and how often each of the two players took 1
 
     def legal(self, states: States) -> Flags:
         return np.ones((len(states), 2), np.bool_)

@@ -161,7 +161,7 @@ def test_the_critics_loss_matches_its_definition_for_q_and_v_by_hand() -> None:
     assert (follows[:, 1:] != 0).all()
     now = distribution.log_prob(case.batch["actions"])[0].detach() + 1.0
     log_ratios = torch.stack([now[first:decision].sum() for first, decision in zip(FIRSTS, DECISIONS, strict=True)])
-    ratios = 0.5 * log_ratios.exp().clamp(max=1.0)  # times the weights
+    ratios = 0.5 * log_ratios.exp().clamp(max=1.0)  # truncated at 1, times the weight of 0.5
     assert (ratios < 0.5).any()
     expected = (q[:, DECISIONS] - rewards - follows).square() + ratios * (v[:, FIRSTS] - mean_q[:, DECISIONS]).square()
     loss = case.algorithm.critics_loss(case.outputs, case.batch, {})
@@ -170,7 +170,7 @@ def test_the_critics_loss_matches_its_definition_for_q_and_v_by_hand() -> None:
 
 
 def test_importance_ratios_are_truncated_at_1() -> None:
-    rarer = np.array([[-1, -9, -9, -1, -1, 9, -1, -1, -1, 9, -1]], np.float32)  # before two of the last choices
+    rarer = np.array([[-1, -9, -9, -1, -1, 9, -1, -1, -1, 9, -1]], np.float32)  # tokens 5 and 9 became rarer
     case = Case(sequence(logp=rarer))
     now = case.outputs.distribution.log_prob(case.batch["actions"])[0].detach()
     ratios = case.algorithm.ratios(case.outputs, case.batch)[0, LASTS].tolist()
@@ -182,7 +182,7 @@ def test_the_critics_ignore_padding_and_truncated_utterances() -> None:
     batch, other = sequence(), sequence()
     for column in ("actions", "rewards", "logp"):
         other[column][0, [0, 4, 8]] = [1, 1, 1]  # in the cut utterance, and in rows with final observations
-    other["obs"]["token"][0, 4] = 1  # after a termination
+    other["obs"]["token"][0, 4] = 1  # in the row after a termination
     other["actions"][0, 0] = END  # all that counts is that the utterance ends there
     loss, gradient = Case(batch).losses()
     changed_loss, changed_gradient = Case(other).losses()
@@ -265,7 +265,7 @@ def test_the_actors_first_gradient_equals_that_of_reinforce_with_an_entropy_bonu
     drawn = torch.zeros_like(p).scatter_(-1, said, advantages.gather(-1, said) / p.gather(-1, said))
     batch = SampleBatch(case.batch, advantages=torch.where(is_redrawn, advantages, drawn), probabilities=p)
     loss = case.algorithm.loss(case.outputs, batch, {"entropy_coeff": torch.tensor(0.5)})
-    redrawn = (p * advantages * now).sum(-1)  # the mean over draws
+    redrawn = (p * advantages * now).sum(-1)  # the mean over all possible draws
     once = (now * advantages).gather(-1, said).squeeze(-1)
     expected = -torch.where(is_redrawn.squeeze(-1), redrawn, once)[valid].mean()
     expected = expected - 0.5 * distribution.entropy()[valid].mean()
@@ -356,7 +356,7 @@ def test_recorded_dialogues_have_replay_columns_including_final_observations(tmp
     assert found["rewards"].tolist() == [[0, 1, 2], [3, 4, 0], [0, 1, 0], [0, 1, 2]]
     assert found["discounts"].tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 0]]
     assert found["episode_starts"].tolist() == [[is_first, False, False, False] for is_first in (1, 0, 1, 1)]
-    assert not found["weights"].any()  # V learns nothing from them
+    assert not found["weights"].any()  # V learns nothing from these rows
     utterances_found = FindUtterances(0.9, (2,))(found)
     assert utterances_found["utterance_ends"].tolist() == [[0, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
 

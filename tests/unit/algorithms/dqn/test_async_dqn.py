@@ -120,7 +120,7 @@ def test_gorila_with_only_the_local_worker_matches_dqn():
     assert expected[-1]["sgd_steps"] > 80
     np.testing.assert_allclose(own_flat, flat, atol=rounding_error(16 + 80))
     np.testing.assert_allclose(own_target, target, atol=rounding_error(16 + 80))
-    assert abs(results[-1]["sgd_steps"] - expected[-1]["sgd_steps"]) <= 1  # here, an iteration ends with a gradient
+    assert abs(results[-1]["sgd_steps"] - expected[-1]["sgd_steps"]) <= 1  # Gorila ends iterations with a gradient
     assert results[-1]["gradient_share/worker_0"] == 1.0
 
 

@@ -310,7 +310,8 @@ def test_next_actions_are_chosen_at_midpoints_and_valued_at_drawn_fractions():
     generator = torch.Generator().manual_seed(0)
     views = {name: torch.randn(p.shape, generator=generator) for name, p in policy.module.named_parameters()}
     observations = torch.randn(rows, 1, 3, generator=generator)
-    views["decoder.output.bias"] -= policy.outputs(views, SampleBatch()).values(observations).median(0)[0][0]  # close
+    # The actions' values become nearly equal, so that the drawn fractions can change the best action.
+    views["decoder.output.bias"] -= policy.outputs(views, SampleBatch()).values(observations).median(0)[0][0]
     batch = SampleBatch(drawn_noise(policy, rows), next_obs=observations, rewards=torch.zeros(rows, 1))
     networks = policy.outputs(views, batch)
     at_drawn = networks.target_q_outputs(observations)

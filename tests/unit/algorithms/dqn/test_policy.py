@@ -42,7 +42,7 @@ HEADS = {
 }
 HEAD_KINDS = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 NEAR = rounding_error(12 + 32 + 16 + 11)  # inputs of all layers, and the atoms of a distribution
-NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # inputs of three convolutions and the layer after them
+NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # inputs of three convolutions and of the layer after them
 
 
 class OwnNet(nn.Module):

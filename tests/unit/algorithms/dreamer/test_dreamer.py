@@ -126,9 +126,9 @@ def test_the_return_range_moves_1_percent_of_the_way_per_update_and_is_not_optim
     learner.load_flat(flat)
     learner.step(sequences(learner), scheduled=SCHEDULED)
     low, high = learner.flat()[slot.offset : slot.offset + 2]
-    # Rewards and values are 0 at first, whatever is imagined, and so are all returns.
+    # Before any training, all imagined rewards and values are 0, so all returns are 0, too.
     np.testing.assert_allclose([low, high], [-99, 198], atol=1e-4)
-    near = rounding_error(2 * 4)  # rounding of each end, and of their difference
+    near = rounding_error(2 * 4)  # rounding errors of both ends and of their difference
     assert learner.last_statistics()["actor/return_range"] == pytest.approx(high - low, rel=near)
 
 
@@ -144,10 +144,10 @@ def test_the_actor_loss_weights_steps_by_reachability_and_never_scales_returns_u
     flat = torch.from_numpy(drawn.normal(scale=0.2, size=policy.parameters.size).astype(np.float32))
     views = policy.parameters.views(flat)
     views["return_range"].copy_(torch.tensor([0.0, range_before]))
-    for head in ("world_model.reward", "critic"):  # rewards and values near 0: the neighboring bins are at 2.8
+    for head in ("world_model.reward", "critic"):  # rewards and values are near 0; the next bins are at 2.8
         views[f"{head}.output.bias"].copy_(-3.0 * torch.arange(-15.0, 16.0).square())
     batch = sequences(learner, rows=2, length=3)
-    batch["discounts"][0, 1] = 0.0  # nothing is imagined from the observation after it
+    batch["discounts"][0, 1] = 0.0  # the episode ends, so nothing is imagined from its final observation
     batch |= policy.draws(drawn, 2, 3)
     batch = batch.map(torch.from_numpy)
     outputs = policy.outputs(views, batch)
@@ -322,7 +322,7 @@ def test_on_a_tiny_frozen_lake_imagined_rewards_and_ends_are_within_0_05_of_the_
     asked["actions"][:, :2] = [[1, 2], [0, 2], [1, 0], [2, 0]]
     asked["latent_noise"] = drawn.random((4, 7, 4), np.float32)
     found = learner.evaluate(imagined_rewards, asked)
-    # Down and then right is the goal. Right is a hole, after which nothing is checked.
+    # Down and then right leads to the goal. Right leads into a hole, after which nothing is checked.
     np.testing.assert_allclose(found["rewards"][:3], [[0, 1], [0, 0], [0, 0]], atol=0.05)
     np.testing.assert_allclose(found["continues"][:3], [[1, 0], [1, 0], [1, 1]], atol=0.05)
     assert found["continues"][3, 0] < 0.05

@@ -102,8 +102,8 @@ def test_small_noise_is_drawn_to_scale_and_the_time_axis_has_labels() -> None:
     )
     lines = re.findall('stroke="#999" stroke-width="2" points="([^"]*)"', picture)
     heights = [np.ptp([float(point.split(",")[1]) for point in line.split()]) for line in lines]
-    assert heights[0] < 2  # the reward
-    assert heights[2] < 2  # the noise, next to a component with values up to 4
+    assert heights[0] < 2  # the curve of the reward
+    assert heights[2] < 2  # the noise, drawn to the scale of a component with values up to 4
     assert heights[1] == pytest.approx(110, abs=0.2)
     assert re.findall("<text[^>]*>([0-7])</text>", picture) == ["0", "2", "4", "5", "7"]
     assert "component 1 of 2 of the observation" in picture

@@ -78,7 +78,7 @@ def test_rewards_and_terminations_are_aligned_with_the_observation_they_lead_to(
     assert rows.is_behind.tolist() == [[0, 1, 1, 1, 0, 1]]
     assert rows.rewards.tolist() == [[0, 1, 2, 3, 0, 5]]
     assert rows.continues.tolist() == [[1, 1, 1, 0, 1, 1]]
-    taken = [1, 0, 1, 2, None, 0]  # the first comes from the stored state; row 3 is not a step
+    taken = [1, 0, 1, 2, None, 0]  # the first action comes from the stored state; row 3 is not a step
     assert rows.actions[0].tolist() == [[float(i == own) for i in range(3)] for own in taken]
 
 

@@ -27,7 +27,7 @@ def dense(numbers: torch.Tensor) -> torch.Tensor:
 
 
 def test_symexp_inverts_symlog() -> None:
-    near = rounding_error(2, size=14.0)  # the largest exponent, whose error is a part of the result
+    near = rounding_error(2, size=14.0)  # an error of the largest exponent, 14, scales the result
     torch.testing.assert_close(symexp(symlog(NUMBERS)), NUMBERS, rtol=near, atol=near)
     torch.testing.assert_close(symlog(torch.tensor([np.e - 1, 1 - np.e])), torch.tensor([1.0, -1.0]))
 

@@ -39,7 +39,7 @@ def rotated_rosenbrock(d: int, seed: int) -> Cost:
 
 
 def test_a_rotated_rosenbrock_function_takes_at_most_twice_the_evaluations_of_pycma() -> None:
-    # pycma 4 takes 10,776, 4,740, 4,356, 7,608 and 4,020 on these five, with the same first mean and step size.
+    # With the same first mean and step size, pycma 4 needs 10,776, 4,740, 4,356, 7,608 and 4,020 evaluations.
     taken = [evaluations(rotated_rosenbrock(15, seed), 15, 12, 100 + seed, 20_000) for seed in range(1, 6)]
     assert np.median(taken) <= 2 * 4_740
     assert max(taken) <= 2 * 10_776

@@ -246,7 +246,7 @@ def test_settings_of_loss_based_training_are_refused_with_the_reason(wording) ->
 
 
 def test_step_info_columns_are_summed_over_each_episode() -> None:
-    # On a ring of one cell, a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
+    # On a ring of one cell, a step in the fast lane pays 1 more than a step in the slow lane and costs 0.2.
     env = {"id": "rlrun.toys:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
     with rlrun.Training(
         env, rlrun.ES(num_pairs=4, num_envs_per_worker=3, min_env_steps_per_iteration=0), seed=3

@@ -101,7 +101,7 @@ def test_equal_termination_rates_give_even_odds_for_the_absorbing_state(
 
 
 def test_terminations_are_rewarded_if_the_learner_outlives_its_expert_and_otherwise_punished() -> None:
-    expert = absorbing_share(steps=6_000, terminations=100, gamma=0.99)  # falls at step 60
+    expert = absorbing_share(steps=6_000, terminations=100, gamma=0.99)  # falls after 60 steps on average
     outlives = absorbing_log_odds(expert, absorbing_share(steps=5_000, terminations=10, gamma=0.99))
     falls_early = absorbing_log_odds(expert, absorbing_share(steps=2_000, terminations=100, gamma=0.99))
     assert outlives.absorbing > 0 > outlives.others
@@ -164,7 +164,7 @@ def test_the_discriminator_sees_actions_clipped_as_in_the_env(tmp_path: Path) ->
     batch = rewarding({"expert": expert}, PUSH, 0.0)(fragment_of_zeros(PUSH, 3, actions=np.float32(7)))
     assert (batch[OWN_ACTIONS] == 1).all()  # the bound 2, in the policy's units
     assert (batch[EXPERT_ACTIONS] == 0.5).all()
-    assert (batch["actions"] == 7).all()  # the probability ratio needs these
+    assert (batch["actions"] == 7).all()  # the probability ratio needs the unclipped actions
 
 
 def test_the_discriminator_loss_is_the_cross_entropy_over_valid_steps() -> None:
@@ -187,7 +187,7 @@ def test_a_resumed_run_continues_bit_for_bit(more: dict[str, Any], tmp_path: Pat
     with Training.restore(checkpoint, trust=True) as other:
         assert numbers(other.step()) == expected
     assert 0 < expected["learner/discriminator/loss"] < 2
-    assert expected["episode_len_mean"] == expected["episode_return_mean"]  # these are still the env's
+    assert expected["episode_len_mean"] == expected["episode_return_mean"]  # these are still the env's returns
 
 
 def test_with_continuous_actions_only_the_ppo_loss_moves_the_actor_critic(tmp_path: Path) -> None:

@@ -80,11 +80,11 @@ def test_imagined_transitions_are_counted_separately_and_follow_the_length_sched
     training = mbpo({"terminated": "never"}, rollout_length=[[60, 1], [120, 3.9]], rollout_rounds=2)
     result = training.step()
     assert result["env_steps"] == 60
-    assert result["model_steps"] == 2 * 40  # after 40 and 60 steps
+    assert result["model_steps"] == 2 * 40  # one round after 40 steps and one after 60
     assert result["minibatches_per_env_step"] == pytest.approx(0.5 * 20 / 60)
     result = training.step()
     assert result["env_steps"] == 120
-    assert result["model_steps"] == 40 * (1 + 1 + 1 + 2 + 3)  # lengths 1.97, 2.93 and 3.9 after 80, 100 and 120
+    assert result["model_steps"] == 40 * (1 + 1 + 1 + 2 + 3)  # lengths 1.97, 2.93, 3.9 rounded down
     assert result["model_replay/steps"] == 40 * (2 + 3)
     assert result["minibatches_per_env_step"] == pytest.approx(0.5)
 

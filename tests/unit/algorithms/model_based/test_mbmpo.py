@@ -118,7 +118,7 @@ def test_steps_after_an_imagined_termination_are_invalid() -> None:
         valid = imagination_of(training)(0)["valid"]
     np.testing.assert_array_equal(valid[0], True)
     assert not (valid[1:] & ~valid[:-1]).any()
-    # Each of the two phases has 12 episodes, of 3 tasks. Every second episode ends after one step, the others never
+    # Each of the two phases has 12 episodes, from 3 tasks. Every second episode ends after one step; the others never
     # end.
     assert np.count_nonzero(valid) == 12 * 1 + 12 * 6
 

@@ -118,8 +118,8 @@ def test_the_value_loss_is_linear_in_large_errors() -> None:
 
 
 def test_a_clipped_value_loss_is_the_larger_of_the_clipped_and_unclipped_errors() -> None:
-    # The old value 0 is -4 / sd in the network's units. The network now outputs 0, so it has moved up by more than its
-    # bound.
+    # The old value 0 is -4 / sd in the network's units. The network now outputs 0, so it has risen by more than the
+    # bound allows.
     sd, bound = 24**0.5, 0.2
     clipped = np.array([-4 / sd + bound - target for target in (0.0, -6 / sd, 6 / sd)])
     free = np.array([0.0, 6 / sd, 6 / sd])

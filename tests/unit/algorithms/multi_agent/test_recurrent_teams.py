@@ -143,7 +143,7 @@ def sequences() -> SampleBatch:
     steps = torch.full((ROWS, LENGTH), N_STEP)
     steps[2, 0] = 1  # the team was truncated there
     discounts = 0.9 ** steps.float()
-    discounts[0, LENGTH - 1] = 0.0  # and terminated there
+    discounts[0, LENGTH - 1] = 0.0  # this team terminated there
     return SampleBatch(
         obs={
             "agents": torch.randn(ROWS, span, MEMBERS, 2, generator=drawn) * present.unsqueeze(-1),
@@ -251,7 +251,7 @@ def test_learner_and_worker_memories_agree_even_when_members_die_and_are_born(
         policy = trainee.policy
         views = policy.parameters.views(torch.from_numpy(trainee.learner.flat()))
     length, worlds, members = team["episode_starts"].shape
-    assert team["episode_starts"].sum() > 10  # births, some of one pole while the other stands
+    assert team["episode_starts"].sum() > 10  # agents are born, some of them while the other pole stands
     assert (team["episode_starts"].sum(-1) == 1).any()
     state = team["state"].reshape(length, worlds, members, -1)
     assert not state[team["episode_starts"]].any()

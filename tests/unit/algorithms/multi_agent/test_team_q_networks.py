@@ -33,7 +33,7 @@ def test_the_qmix_mixer_with_unit_weights_sums_the_members_values() -> None:
     for layer in (own.first_weights, own.second_weights, own.first_biases, *own.second_bias[::2]):
         torch.nn.init.zeros_(layer.weight)
         torch.nn.init.constant_(layer.bias, 1.0 if layer in (own.first_weights, own.second_weights) else 0.0)
-    values, state = torch.rand(6, 2, MEMBERS), torch.randn(6, 2, STATE)  # positive, so that an elu changes nothing
+    values, state = torch.rand(6, 2, MEMBERS), torch.randn(6, 2, STATE)  # positive values, which an elu keeps
     torch.testing.assert_close(own(values, state), SumMixer()(values, None))
 
 

@@ -23,7 +23,7 @@ def test_the_sampled_soft_maximum_converges_to_the_log_of_the_integral_of_exp_q(
     _, outputs, named, _, batch, row = made(CQL(model=ONE_LAYER, num_sampled_actions=4000), BOX, rows=3)
     for name, view in outputs.networks.views.items():
         if name.startswith("actor."):
-            view.mul_(0.1)  # so that its actions spread over the whole Box
+            view.mul_(0.1)  # so that the actor's actions spread over the whole Box
     found = outputs.soft_maximum(batch)[..., 0].detach().numpy()
     for c, values in enumerate(found):
         # Q(s, a) is linear in a: the integral over [-1, 1]^2 of exp(Q) is a product of 2 sinh(w) / w.
@@ -131,5 +131,5 @@ def test_the_gradient_vanishes_at_the_exact_conservative_values_of_a_small_mdp()
     loss = algorithm.critics_loss(policy.outputs(trained, batch, views), batch, {}).total
     (gradient,) = torch.autograd.grad(loss, flat)
     assert gradient.abs().max() < 1e-5
-    with torch.no_grad():  # lower than in Q-learning where the data shows an action less often
+    with torch.no_grad():  # Q-values of actions that are rarer in the data are lower than in Q-learning
         assert (exact < mdp.optimal_q(GAMMA) - 0.1).any()

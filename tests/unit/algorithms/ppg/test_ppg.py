@@ -80,7 +80,7 @@ def test_the_auxiliary_head_is_trained_only_in_its_phase_on_all_batches_since_th
 
 
 def test_the_auxiliary_phase_preserves_the_latest_policy_even_on_older_batches() -> None:
-    training = ppg_training(policy_iterations=2, lr=[[0, 1e-2], [100, 0.0]])  # the second batch changes nothing
+    training = ppg_training(policy_iterations=2, lr=[[0, 1e-2], [100, 0.0]])  # the second batch has rate 0
     learner = training.running.trainee.learner
     flats = [learner.flat()]
     for _ in range(2):

@@ -146,7 +146,7 @@ def test_episodes_are_assembled_identically_wherever_fragments_cut_them(lengths:
         part = {name: column[begin : begin + size, None] for name, column in rows.items()}
         closing = rows["obs"][begin : begin + size + 1, None]
         if len(closing) <= len(part["valid"]):
-            closing = np.concatenate([closing, [[-1.0]]])  # the slot's next episode begins
+            closing = np.concatenate([closing, [[-1.0]]])  # the first observation of the slot's next episode
         if begin < total:
             for batch in operator((0, SampleBatch({**part, "obs": closing}))):
                 found += [batch.map(lambda leaf, n=n: leaf[:, n]) for n in range(batch["valid"].shape[1])]
@@ -282,13 +282,13 @@ def test_reward_model_labels_prefer_the_episode_with_the_higher_final_score() ->
     batch = SampleBatch(
         obs=np.zeros((4, 4)),
         actions=np.tile(np.arange(4), (3, 1)),
-        rewards=np.where(valid, [[9.0, 0.0, 0.0, 9.0]], 0.0),  # these decide nothing
+        rewards=np.where(valid, [[9.0, 0.0, 0.0, 9.0]], 0.0),  # rewards must not affect the labels
         valid=valid,
         terminateds=ends & [True, True, False, True],
         truncateds=ends & [False, False, True, False],
         weights_version=zeros.astype(np.int32),
     )
-    found = np.arange(12.0).reshape(4, 3)[[2, 3, 1, 0]]  # at the ends: 8, 9, 4, 2
+    found = np.arange(12.0).reshape(4, 3)[[2, 3, 1, 0]]  # scores at the episodes' ends: 8, 9, 4, 2
     trainee: Any = SimpleNamespace(seed=3, learner=SimpleNamespace(evaluate=lambda function, rows: found))
     pairs = Compare(trainee, 1e-6, "reward_model")(batch)
     scores = {0: 8, 1: 9, 2: 4, 3: 2}

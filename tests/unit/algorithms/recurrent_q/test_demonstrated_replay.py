@@ -102,7 +102,7 @@ def test_each_drawn_row_is_a_demonstration_with_the_given_probability(shown: str
     counts = np.array([are_shown(batch).sum() for batch in batches])
     assert all(len(batch["indices"]) == len(batch["weights"]) == 32 for batch in batches)
     assert counts.sum() == pytest.approx(500 * 32 * 0.25, abs=4 * np.sqrt(500 * 32 * 0.25 * 0.75))
-    assert counts.var() == pytest.approx(32 * 0.25 * 0.75, rel=0.25)  # drawn row by row, not so many per minibatch
+    assert counts.var() == pytest.approx(32 * 0.25 * 0.75, rel=0.25)  # each row is drawn independently
     assert replay.drawn_batches == 500
 
 
@@ -170,7 +170,7 @@ def test_a_resumed_replay_draws_the_same_rows_as_an_uninterrupted_one(shown: str
     saved = pickle.loads(pickle.dumps(replay.state()))
     other = replay_of(shown, 0.5)
     other.load_state(saved)
-    again = replay_of(shown, 0.5)  # saved before its first fragment, like a run that is stopped at once
+    again = replay_of(shown, 0.5)  # its state was saved twice in a row, as if a run had stopped right after a resume
     again.load_state(pickle.loads(pickle.dumps(other.state())))
     for each in (replay, other, again):
         each.add(0, fragment_counting_from(first=20))

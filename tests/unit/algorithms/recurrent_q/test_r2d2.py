@@ -52,7 +52,7 @@ def rows_of_sequences(seed: int = 0) -> SampleBatch:
     steps = torch.full((ROWS, LENGTH), N_STEP)
     steps[1, 1] = 1  # the episode was truncated there
     discounts = 0.9 ** steps.float()
-    discounts[2, LENGTH - 1] = 0.0  # it terminated there
+    discounts[2, LENGTH - 1] = 0.0  # another episode terminated there
     return SampleBatch(
         obs=torch.randn(ROWS, span, 2, generator=drawn),
         episode_starts=starts,

@@ -77,7 +77,7 @@ def test_fisher_vector_products_match_the_exact_fisher_matrix_of_a_categorical_p
 
 
 def test_fisher_vector_products_match_the_exact_fisher_matrix_of_a_gaussian_policy() -> None:
-    point = torch.tensor([0.3, -0.2, 0.7], dtype=torch.float64)  # weights of the mean, log standard deviation
+    point = torch.tensor([0.3, -0.2, 0.7], dtype=torch.float64)  # two weights of the mean, log standard deviation
 
     def at(flat: Tensor) -> DiagonalGaussian:
         return DiagonalGaussian(torch.cat([STATES @ flat[:2, None], flat[2:].expand(2, 1)], -1))
@@ -141,7 +141,7 @@ def test_the_step_on_a_softmax_bandit_follows_the_closed_form_natural_gradient()
     # Each action occurs as often as the policy draws it, so the sampled gradient equals the expected one.
     loss = step_of(policy, algorithm)(parameters, single_steps([0, 0, 1, 2], [1.0, 1.0, -2.0, 0.5]), {})
     step = loss.assign["policy_head.bias"] - probabilities.log()
-    # F = diag(p) - p p^T maps the advantages to the gradient p (A - p^T A). F 1 = 0, so a constant remains open.
+    # F = diag(p) - p p^T maps the advantages to the gradient p (A - p^T A). As F 1 = 0, any constant can be added.
     natural = advantages - advantages.mean()
     variance = (probabilities * natural.square()).sum() - (probabilities @ natural).square()
     torch.testing.assert_close(step, natural * (2 * 0.002 / variance).sqrt(), rtol=1e-3, atol=1e-6)

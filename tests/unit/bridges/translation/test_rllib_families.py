@@ -82,7 +82,7 @@ def test_translated_offline_algorithms_stop_by_sgd_steps_and_need_no_env() -> No
     ("run", "config", "stop", "expected"),
     [
         ("CQL", "train_batch_size: 500", "timesteps_total: 2000", {"sgd_steps": 4}),
-        # An iteration is one pass over the capacity of the buffer.
+        # An iteration reads as many rows as the buffer can hold.
         ("CRR", "train_batch_size: 500", "training_iteration: 3", {"sgd_steps": 300}),
         ("CRR", "num_rollout_workers: 1", "training_iteration: 3", {"time_total_s": 30}),
         # A minibatch of 512 steps has 171 windows of 3 steps, and an iteration 5,000 windows.
@@ -131,7 +131,7 @@ def test_crrs_temperature_is_converted_to_its_inverse_beta() -> None:
 def test_r2d2_batch_sizes_are_converted_from_steps_to_sequences() -> None:
     config = "{model: {max_seq_len: 15}, replay_buffer_config: {replay_burn_in: 5, capacity: 7000}}"
     r2d2 = config_of("R2D2", config)
-    assert r2d2["minibatch_size"] == 50  # 1,000 steps, 20 in each
+    assert r2d2["minibatch_size"] == 50  # 1,000 steps in sequences of 20
     assert r2d2["replay"] == {"burn_in": 5, "capacity": 7000, "length": 15, "stride": 15, "sampling": "uniform"}
     assert (r2d2["training_intensity"], r2d2["target_update_interval"]) == (0.15, 150)
 

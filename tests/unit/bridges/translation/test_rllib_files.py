@@ -138,10 +138,10 @@ def test_target_update_frequencies_are_converted_from_env_steps_to_minibatches()
     rounds = "{rollout_fragment_length: 4, num_envs_per_worker: 5, target_network_update_freq: 8000}"
     dqn = config_of("DQN", rounds)
     assert (dqn["training_intensity"], dqn["target_update_interval"]) == (0.05, 400)
-    # With an intensity, this many rows are learned from per step: 2 minibatches of 32 rows make 64.
+    # An intensity of 64 means that 64 rows are learned from per step. These are 2 minibatches of 32 rows.
     dqn = config_of("DQN", "{training_intensity: 64, train_batch_size: 32, target_network_update_freq: 500}")
     assert (dqn["training_intensity"], dqn["target_update_interval"]) == (2.0, 1000)
-    # Ape-X counts trained rows.
+    # In Ape-X, the frequency counts trained rows instead: 6,400 rows are 100 minibatches of 64.
     apex = config_of("APEX", "{train_batch_size: 64, target_network_update_freq: 6400}")
     assert apex["target_update_interval"] == 100
     assert dqn["huber"] == apex["huber"] == 1.0
@@ -152,7 +152,7 @@ def test_a_grad_clip_for_summed_losses_is_divided_by_the_batch_size(run: str, ro
     config = config_of(run, "{grad_clip: 40.0, vf_loss_coeff: 0.5}")
     assert config["max_grad_norm"] == pytest.approx(40 / rows)
     assert config["vf_loss_coeff"] == 0.25  # RLlib halves the squared error
-    assert config.get("normalize_rewards") is (False if run == "IMPALA" else None)  # the others have this default
+    assert config.get("normalize_rewards") is (False if run == "IMPALA" else None)  # others have this default
 
 
 def test_the_sign_of_an_entropy_coeff_from_2018_is_flipped() -> None:
@@ -200,7 +200,7 @@ def test_old_and_new_exploration_settings_are_converted_to_the_same_epsilon_sche
 def test_the_ou_noise_scale_is_doubled_since_it_refers_to_half_the_action_range_in_rllib() -> None:
     config = config_of("DDPG", "{exploration_config: {random_timesteps: 1500, final_scale: 0.5}}", "Pendulum-v1")
     assert config["exploration"] == "ornstein_uhlenbeck"
-    assert config["exploration_noise"] == [[1500, 0.04], [11500, 0.02]]  # 2 x 0.1 x 0.2
+    assert config["exploration_noise"] == [[1500, 0.04], [11500, 0.02]]  # 2 x 0.1 x 0.2, then half of it
 
 
 def test_the_layers_of_a_q_network_combine_model_layers_and_head_layers() -> None:
@@ -222,9 +222,9 @@ def test_a_grid_over_one_setting_is_kept_and_a_grid_that_affects_several_setting
 @pytest.mark.parametrize(
     ("run", "config", "stop"),
     [
-        ("PPO", "{train_batch_size: 512}", {"env_steps": 1536}),  # one batch
-        ("DQN", "{}", {"env_steps": 3000}),  # at least this many steps
-        ("IMPALA", "{}", {"time_total_s": 30}),  # at least this many seconds
+        ("PPO", "{train_batch_size: 512}", {"env_steps": 1536}),  # one batch per iteration
+        ("DQN", "{}", {"env_steps": 3000}),  # at least 1,000 steps per iteration
+        ("IMPALA", "{}", {"time_total_s": 30}),  # at least 10 seconds per iteration
     ],
 )
 def test_stop_iterations_are_converted_to_env_steps_or_seconds(run: str, config: str, stop: dict[str, int]) -> None:

@@ -84,7 +84,7 @@ def acting(algorithm: Algorithm[Any], spaces: Spaces) -> tuple[BehaviorPolicy, P
     with torch.no_grad():
         for name, parameter in policy.module.named_parameters():
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
-            if parameter.ndim < 4:  # not convolutions: their outputs would be large, and rounding would show
+            if parameter.ndim < 4:  # not convolutions, whose large outputs would show rounding errors
                 parameter.add_(noise / 4 / max(1, parameter[:1].numel()) ** 0.5)
             if name.endswith(".variance"):
                 parameter.abs_()

@@ -340,7 +340,7 @@ def test_failed_reloads_are_counted_and_retried_with_backoff(dense, tmp_path, wo
         reloader = Reloader(tmp_path, lambda: newest[0], load, server.app.decisions, metrics, said.append)
         newest[0] = saved(tmp_path / "iteration_000002", "CartPole-v1", seed=1, model={"hiddens": [8]})
         assert [reloader.look() for _ in range(8)] == [False] * 8
-        assert metrics.failed_reloads == len(loads) == 4  # after 1, 2 and 4 looks
+        assert metrics.failed_reloads == len(loads) == 4  # retries after 1, 2 and 4 more looks
         assert said == wording("iteration_000001", "24")
         health = ask(server, "/health")[1]
         assert (health["status"], health["failed_reloads"]) == ("reload_failing", 4)

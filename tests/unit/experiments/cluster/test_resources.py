@@ -156,7 +156,7 @@ def test_the_numbers_stated_in_a_refusal_agree_with_the_advised_number_of_worker
 
 def test_each_trial_must_fit_on_its_own_and_the_refusal_counts_the_trials_that_do_not() -> None:
     trials = [trial(), trial(num_workers=2), trial(), trial(num_workers=2)]
-    check_fits(trials, machine(2))  # one after the other: together, they need 8 CPUs
+    check_fits(trials, machine(2))  # one after the other; together, they would need 8 CPUs
     with pytest.raises(UsageError, match=r"\(and 1 more\)"):
         check_fits(trials, machine(1))
 

@@ -117,7 +117,7 @@ def test_the_progress_of_a_trial_on_another_machine_reaches_the_run(
 
 
 def test_each_result_row_is_sent_only_once(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # all files have a new row
+    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # every result adds a row to all files
     sent: list[Operation] = []
 
     class Listening(DriverFiles):
@@ -229,7 +229,7 @@ def test_a_kill_in_the_middle_of_a_push_leaves_only_complete_checkpoints(tmp_pat
             assert len(read_results(run / TRIAL)) >= int(path.name[-6:])
         if not died:
             break
-        goes_on = mirror(disk, tmp_path)  # whichever process continues cleans up
+        goes_on = mirror(disk, tmp_path)  # whichever process continues the trial cleans up
         assert not list(run.rglob("*.partial"))
         assert [path.name for path in CheckpointStore(goes_on.directory / "checkpoints").paths()] == [
             path.name for path in kept
@@ -264,7 +264,7 @@ def test_a_rewritten_file_is_sent_in_full_and_not_treated_as_an_appended_one(
     result = place.directory / "result.json"
     result.write_text("one\ntwo\n")
     place.push()
-    for text in ("ONE\n", "ONE\nTWO\nTHREE\n"):  # twice, so that the file system may reuse the first file's number
+    for text in ("ONE\n", "ONE\nTWO\nTHREE\n"):  # twice, so that the file system may reuse the first file's inode
         other = place.directory / "other"
         other.write_text(text)
         other.replace(result)

@@ -148,7 +148,7 @@ def test_a_directory_left_when_creating_a_run_was_interrupted_becomes_that_run(
 ) -> None:
     (experiment,) = parse_experiments(job(stop={"iteration": 9}))
     left = RunDirectory.create(tmp_path, "job", experiment, experiment.trials(), "local")
-    (left.path / RUN_FILE).unlink()  # it is written last
+    (left.path / RUN_FILE).unlink()  # this file is written last
     (tmp_path / "job/slurm.out").write_text("kept")
     trials, said = again(job(), tmp_path)
     assert said == wording(tmp_path / "job")
@@ -363,7 +363,7 @@ def test_each_experiment_of_a_call_is_started_continued_or_skipped_independently
 def test_a_run_that_is_missing_on_disk_is_fetched_from_its_storage(tmp_path: Path, whole: Any, wording) -> None:
     spec = job(storage=str(tmp_path / "storage"))
     interrupted(spec, tmp_path / "lost", 3)
-    with pytest.raises(Interrupted):  # it completes the copy when it starts, but not when it loses power
+    with pytest.raises(Interrupted):  # the run completes its copy at the start, but not when power is lost
         again(spec, tmp_path / "lost", watch=losing_power_at(5))
     (tmp_path / "runs/job").mkdir(parents=True)
     trials, said = again(spec, tmp_path / "runs")

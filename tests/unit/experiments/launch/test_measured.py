@@ -45,8 +45,8 @@ def windows_of_one_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_smallest_of_several_nearly_equally_fast_settings_is_chosen() -> None:
     fast = Timing(4, 16, (990.0, 1000.0, 1010.0))
-    assert chosen([fast, Timing(0, 64, (880.0, 890.0, 895.0))]) == fast  # the fastest window is over 10% below
-    near = Timing(0, 64, (500.0, 800.0, 900.0))  # so noisy that it may be as fast
+    assert chosen([fast, Timing(0, 64, (880.0, 890.0, 895.0))]) == fast  # its fastest window is over 10% slower
+    near = Timing(0, 64, (500.0, 800.0, 900.0))  # so noisy that it may be as fast as the other
     assert chosen([fast, near]) == near
     assert chosen([fast, near, Timing(0, 32, (901.0,))]).num_envs_per_worker == 32
     assert chosen([fast, Timing(1, 64, (2000.0,)), Timing(8, 8, (2100.0,))]).num_workers == 1

@@ -54,7 +54,7 @@ def test_a_run_whose_machine_is_lost_continues_on_another_machine_from_its_copy(
 
     with pytest.raises(Interrupted):
         rlrun.run(spec(storage), runs_dir=tmp_path / "lost", watch=lose_power_at(3))
-    with pytest.raises(Interrupted):  # it updates the copy when it starts, but not when it loses power
+    with pytest.raises(Interrupted):  # the run updates its copy at the start, but not when power is lost
         rlrun.resume(tmp_path / "lost/steady", watch=lose_power_at(5))
     shutil.rmtree(tmp_path / "lost")
 

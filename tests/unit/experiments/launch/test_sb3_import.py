@@ -180,7 +180,7 @@ def test_a_ppo_policy_with_discrete_actions_acts_as_in_sb3_and_can_be_trained_fu
     assert trial.status == "TERMINATED"
     policies = [read_checkpoint(path).tensors["policies/default"] for path in sorted(run.directory.glob("*/*/iter*"))]
     assert len(policies) == 2
-    assert all((policies[1][name] == tensor).all() for name, tensor in policies[0].items())  # its learning rate is 0
+    assert all((policies[1][name] == tensor).all() for name, tensor in policies[0].items())  # the learning rate is 0
 
 
 def test_an_a2c_policy_with_box_actions_has_means_and_deviations_scaled_to_the_action_range() -> None:

@@ -162,7 +162,7 @@ CHAIN = {
         ("stop.sgd_steps=5", {"first.stop.sgd_steps": 5}),
         ("seeds=2", {f"{stage}.seeds": 2 for stage in CHAIN["stages"]}),
         ("expect.seeds=3", {"third.expect.seeds": 3}),
-        ("config.lrr=1", {f"{stage}.config.lrr": 1 for stage in CHAIN["stages"]}),  # and is refused for each
+        ("config.lrr=1", {f"{stage}.config.lrr": 1 for stage in CHAIN["stages"]}),  # each stage then refuses it
     ],
 )
 def test_an_override_changes_only_the_stages_that_have_the_setting(override: str, changed: dict[str, Any]) -> None:

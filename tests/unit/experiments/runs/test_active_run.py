@@ -65,7 +65,7 @@ def test_the_last_event_of_a_trial_states_the_stop_criterion_that_the_trial_met(
 def test_the_size_of_result_files_includes_all_files_that_grow_with_each_iteration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # all files get every row
+    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # every result adds a row to all files
     assert notes_of_size(tmp_path, 1_000_000, monkeypatch) == []
     (trial,) = (tmp_path / "pole").glob("000*")
     (events,) = trial.glob(FILE_PATTERN)
@@ -80,7 +80,7 @@ def test_a_signal_during_a_watcher_call_is_reported_once_directly_after_that_cal
     def watch(event: RunEvent) -> None:
         told.append(type(event).__name__)
         if isinstance(event, TrialNote) and event.text == "first":
-            os.kill(os.getpid(), signal.SIGTERM)  # while the watcher runs, so it is reported afterwards
+            os.kill(os.getpid(), signal.SIGTERM)  # arrives inside the watcher, so it is reported afterwards
             told.append("note ends")
 
     run = run_watched(tmp_path, watch)

@@ -137,7 +137,7 @@ def test_an_owner_whose_copy_was_taken_over_while_it_was_paused_can_no_longer_wr
         with CopyOwner(uri, None) as second:
             new = owner_of(uri)
             assert new is not None
-            constants(TRUST_S=0.0)  # the clock has moved on when the first owner continues
+            constants(TRUST_S=0.0)  # as if time had passed before the first owner continues
             (run / RUN_FILE).write_text('{"of": "the first owner"}')
             with wording.raised(RunTakenOver, new.record.host, new.record.pid, uri=uri, new=new.record, run=run):
                 upload.synchronize()
@@ -229,7 +229,7 @@ def test_a_directory_whose_process_was_killed_during_a_claim_may_claim_its_copy_
         killed.after = after
         with pytest.raises(KeyboardInterrupt):
             killed.__enter__()
-        if after:  # its process, this one, is alive, so release the record
+        if after:  # the record names this process, which is alive, so it must be released
             (path,) = [name for name in copy_owner._names(killed._files, killed._root) if name == killed._name]
             write = replace(killed._record, generation=2, released=True)
             write_chunks(killed._files, killed._path(path), [json.dumps(asdict(write)).encode()])

@@ -126,7 +126,7 @@ def test_the_best_return_of_a_running_trial_includes_rows_after_its_last_checkpo
 ) -> None:
     write(run, FIRST, "RUNNING", 1.0, 9.0, 5.0, best_return=1.0, iteration=1)
     assert first(read_run_state(run.path)).best_return == 9.0
-    monkeypatch.setattr("rlrun.experiments.runs.trial_result.SMALL_BYTES", 0)  # long files are not read for this
+    monkeypatch.setattr("rlrun.experiments.runs.trial_result.SMALL_BYTES", 0)  # makes every file too long to be read
     assert first(read_run_state(run.path)).best_return == 5.0
     write(run, SECOND, "RUNNING", None, best_return=None)
     assert read_run_state(run.path).trials[1].best_return is None

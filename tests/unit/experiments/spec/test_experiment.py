@@ -57,7 +57,7 @@ def test_the_resolved_spec_names_the_best_metric_which_is_an_evaluation_metric_i
     (trial,) = made.trials()
     assert trial.judged_by == best or best is None
     again = TrialSpec.from_data({**trial.to_data(), "checkpoint": {"best": "episode_return_mean"}})
-    assert again.judged_by == "episode_return_mean"  # what a run was begun with stays
+    assert again.judged_by == "episode_return_mean"  # a run keeps the metric that it began with
 
 
 def test_sections_are_parsed_into_config_objects_with_typed_values() -> None:

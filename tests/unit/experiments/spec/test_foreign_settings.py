@@ -137,7 +137,7 @@ def test_at_least_80_foreign_settings_are_known_and_none_is_a_setting_of_every_r
 )
 def test_the_hint_for_a_foreign_key_fits_the_algorithm(algorithm: str, key: str, said: str, wording) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
-    problem, *_ = problems(text)  # 4 may be invalid, too
+    problem, *_ = problems(text)  # a second problem may be that 4 is invalid
     assert problem == wording(key, said, "spec.yaml:5:12", "try.config")
 
 

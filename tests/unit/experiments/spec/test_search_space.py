@@ -66,7 +66,7 @@ def test_quantized_spaces_draw_exact_multiples_of_their_step() -> None:
 def test_logarithmic_spaces_draw_uniformly_on_a_log_scale(name: str) -> None:
     low, high = SPACES[name]
     below = sum(value < math.sqrt(low * high) for value in draws(name))
-    assert 160 < below < 240  # 4 standard deviations around 200 of 400
+    assert 160 < below < 240  # 200 of 400 are expected, with 4 standard deviations on each side
 
 
 def test_draws_from_a_normal_space_have_its_mean_and_standard_deviation() -> None:
@@ -132,7 +132,7 @@ def test_a_value_listed_more_than_once_in_a_choice_is_drawn_more_often() -> None
     spaces, mistakes = find_spaces({"choice": [1, 1, 2]})
     assert mistakes == []
     found = [draw(spaces[()], ("x",), seed=0, index=index) for index in range(400)]
-    assert 229 < found.count(1) < 304  # 4 standard deviations around 267
+    assert 229 < found.count(1) < 304  # 267 are expected, with 4 standard deviations on each side
 
 
 def test_the_values_1_and_true_are_two_different_points_of_a_grid() -> None:

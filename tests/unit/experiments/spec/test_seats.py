@@ -100,7 +100,7 @@ def test_scripted_opponents_outside_rlrun_are_listed_as_code_that_needs_permissi
     own = {"rlrun.toys:GreedyForager": 0.2, "minimax": 0.1, "minimax(depth=2)": 0.1}
     seat = {"plays_against": "main", "scripted": own}
     data = experiment(seats={"opponent": seat}).first_trial().to_data()
-    assert not [demand for demand in spec_risks(data) if "scripted" in demand]  # they come with rlrun
+    assert not [demand for demand in spec_risks(data) if "scripted" in demand]  # these players ship with rlrun
     data["seats"]["opponent"]["scripted"] = {"my_lab.players:Greedy": 0.2, 'minimax(depth="a/b")': 0.2}
     assert [demand for demand in spec_risks(data) if "scripted" in demand] == wording(
         "seats.opponent.scripted", "my_lab.players:Greedy", "a/b"

@@ -37,7 +37,7 @@ STOP = {"env_steps": 100_000.0, "iteration": 50.0}
     ("written", "meant"),
     [
         ("asha", SchedulerConfig(asha=AshaConfig())),
-        ({"asha": None}, SchedulerConfig(asha=AshaConfig())),  # its lines are all commented out
+        ({"asha": None}, SchedulerConfig(asha=AshaConfig())),  # as if all lines below it are commented out
         ({"asha": {"grace_period": 1e4}}, SchedulerConfig(asha=AshaConfig(grace_period=10_000.0))),
         ("hyperband", SchedulerConfig(hyperband=HyperBandConfig())),
         ("median", SchedulerConfig(median=MedianConfig())),
@@ -103,7 +103,7 @@ def test_a_population_has_a_search_space_for_each_path_it_changes() -> None:
     assert pb2 is not None
     assert {path: space.to_data() for path, space in pbt.spaces.items()} == PBT["mutations"]
     assert {path: space.to_data() for path, space in pb2.spaces.items()} == {
-        "lr": {"loguniform": [1e-5, 1e-2]},  # on a logarithmic scale
+        "lr": {"loguniform": [1e-5, 1e-2]},  # searched on a logarithmic scale
         "gae_lambda": {"uniform": [0.9, 1.0]},
     }
 

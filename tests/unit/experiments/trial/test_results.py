@@ -340,9 +340,9 @@ def test_an_altered_row_is_detected_by_the_digest_in_trial_json(tmp_path: Path) 
     write(tmp_path, row(1, time_total_s=1.5), row(2, time_total_s=2.5))
     file = tmp_path / "result.json"
     record = known_until(2, rows=file.read_bytes())
-    write(tmp_path, row(3))  # later rows are not on record yet
+    write(tmp_path, row(3))  # this later row is not on record yet
     assert check_results(tmp_path, 2, record=record).damage == ()
-    assert check_results(tmp_path, 1, record=record).damage == ()  # a resume from before the rows on record
+    assert check_results(tmp_path, 1, record=record).damage == ()  # as in a resume from iteration 1
     file.write_text(file.read_text().replace("1.5", "9.5"))
     told = f"{file}: a row up to iteration 2 was altered: the sha256 differs from trial.json"
     assert check_results(tmp_path, 2, record=record).damage == (told,)

@@ -60,7 +60,7 @@ def test_a_plateau_criterion_on_a_loss_expects_it_to_fall_and_ignores_values_tha
     assert stops_after(plateau, "learner/value_loss", falling) == 8
     assert plateau.reason == wording("learner/value_loss")
     as_told = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "mode": "max"}}))
-    assert stops_after(as_told, "learner/value_loss", falling) == 4  # 5 was the largest
+    assert stops_after(as_told, "learner/value_loss", falling) == 4  # the largest value, 5, came first
     near = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "min_delta": 1.0}}))
     assert stops_after(near, "learner/value_loss", [5.0, 4.0, 4.1]) == 3  # 4 is not more than 1 below 5
 
@@ -100,7 +100,7 @@ def test_a_resumed_trial_stops_at_the_same_plateau_as_an_uninterrupted_one(
             loop.step()
     rows = read_results(tmp_path / "whole")
     first = next(number for number, row in enumerate(rows) if row[RETURN] is not None)
-    assert len(rows) == first + 1 + 4  # the first value, and four that are not a million above it
+    assert len(rows) == first + 1 + 4  # up to the first return, then four that are not a million above it
     loop = TrialLoop(trial, tmp_path / "t")
     for _ in range(3):  # the newest checkpoint is from iteration 2
         loop.step()

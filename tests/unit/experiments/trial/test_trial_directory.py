@@ -113,9 +113,9 @@ def test_the_next_claim_removes_partial_files_left_by_a_kill(tmp_path: Path, wor
     left = [partial_name(tmp_path / "trial.json"), partial_name(directory.checkpoints / "iteration_000001")]
     for path in left:
         path.write_text("{")
-    process = holder(tmp_path)  # it claims the folder, and so removes them
+    process = holder(tmp_path)  # claims the folder and removes the partial files
     assert [path.name for path in tmp_path.rglob("*.partial")] == []
-    left[0].write_text("{")  # a living process keeps what it writes
+    left[0].write_text("{")  # the partial file of a living process is kept
     with wording.raised(UsageError):
         directory.claim(timeout_s=0)
     assert left[0].exists()

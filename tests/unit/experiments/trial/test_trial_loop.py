@@ -57,7 +57,7 @@ def test_messages_shown_to_the_user_are_stored_in_the_record(
         loop._journal.note("a slow disk")
         loop.save()
     (remark, note) = record(tmp_path / "t").notes
-    assert remark == wording("aten.mm.default")  # the user need not do anything about it
+    assert remark == wording("aten.mm.default")  # recorded, but not announced: the user need not act on it
     assert told == [note] == ["a slow disk"]
 
 

@@ -163,7 +163,7 @@ def test_a_custom_wrapper_whose_rewards_cannot_be_replayed_makes_the_resume_inex
     wrapper = "tests.unit.engine.envs.test_loop_vector_env:PaysByStepsEver"
     trial = small_trial(env={"id": "CartPole-v1", "wrappers": [wrapper]}, checkpoint={"every": 1})
     with TrialLoop(trial, tmp_path) as loop:
-        for _ in range(5):  # until second episodes are running
+        for _ in range(5):  # until some envs have begun a second episode
             loop.step()
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         assert loop.resumption is not None

@@ -48,8 +48,8 @@ def test_recording_leaves_a_trial_bit_identical_and_saves_all_its_steps(
     assert found.num_steps == steps
     assert found.manifest.about == {"env": {"id": "CartPole-v1"}}
     rows = found.rows(np.arange(found.num_rows))
-    assert set(rows["rewards"][rows["valid"]]) == {1.0}  # neither clipped
-    assert np.abs(rows["obs"]).max() < 4  # nor normalised
+    assert set(rows["rewards"][rows["valid"]]) == {1.0}  # rewards are not clipped
+    assert np.abs(rows["obs"]).max() < 4  # observations are not normalized
     assert not [finding for finding in check_set(tmp_path / "set") if finding.is_wrong]
 
 
@@ -121,7 +121,7 @@ def test_a_member_of_a_population_continues_its_data_set_after_its_settings_chan
         after = loop.training.running.workers.counts
         assert after is not counts  # the workers were built again
         run(loop)
-        steps = after.env_steps  # steps up to the copied checkpoint, which is its own, and new steps
+        steps = after.env_steps  # steps up to the copied checkpoint, here the trial's own, and new steps
     assert DataSet(tmp_path / "set").num_steps == steps
 
 

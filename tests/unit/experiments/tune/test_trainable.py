@@ -210,7 +210,7 @@ def test_a_reused_actor_frees_the_objects_of_its_previous_trial(tmp_path: Path) 
     parts = (training, training.description.algorithm, running, running.trainee, running.trainee.learner)
     held = [weakref.ref(each) for each in parts]
     del training, running, parts
-    gc.disable()  # Python would collect them much later
+    gc.disable()  # the objects must be freed without the garbage collector
     try:
         trainable.reset(config(tmp_path, 1))
         assert [each() for each in held] == [None] * 5
@@ -249,7 +249,7 @@ def test_a_member_that_copies_another_takes_its_weights_and_continues_with_its_o
     trainable.train()
     trainable.train()
     exploit = Exploit(1, trial(**{name: value}), parent).to_data()
-    if is_elsewhere:  # its actor was given to another trial in between
+    if is_elsewhere:  # the trial's actor was given to another trial in between
         trainable.stop()
         trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "exploit": exploit})
     else:
@@ -313,7 +313,7 @@ def test_generations_of_a_member_that_learns_only_from_data_are_measured_in_sgd_
     assert AGAIN in trainable.train()
     trainable.stop()
 
-    for later in (4, 3):  # as if killed after the generation, before the exploit was saved
+    for later in (4, 3):  # as if killed after the generation was saved, but before the exploit was
         shutil.rmtree(tmp_path / f"000-seed=0/checkpoints/iteration_{later:06d}", ignore_errors=True)
     trainable = AlgorithmTrainable({**member, "exploit": exploit})
     again = [row(trainable.train()) for _ in range(2)]

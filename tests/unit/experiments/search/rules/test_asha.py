@@ -98,7 +98,7 @@ def test_reasons_state_scores_and_times_in_their_units(wording):
 
 
 def test_trials_are_dealt_to_brackets_in_proportion_to_the_shares_set_by_the_brackets_rungs():
-    rule = asha("", max_t=256, brackets=3)  # rungs 4 16 64, 16 64, 64: shares 0.665, 0.245, 0.090
+    rule = asha("", max_t=256, brackets=3)  # rungs at 4, 16 and 64; shares 0.665, 0.245 and 0.090
     for number in range(100):
         rule.add(str(number))
     dealt = [rule.bracket_of(str(number)) for number in range(100)]

@@ -35,7 +35,7 @@ def test_brackets_are_filled_largest_or_smallest_first_in_repeated_rounds():
     largest, smallest = hyperband(""), hyperband("", largest_first=False)
     assert largest.plans == (BracketPlan((1, 3, 9), (9, 3, 1)), BracketPlan((3, 9), (5, 2)), BracketPlan((9,), (3,)))
     assert smallest.plans == largest.plans[::-1]
-    rule = hyperband("abcdefghijklmnopqrst", largest_first=False)  # 3, 5, 9 and 3 of the next round
+    rule = hyperband("abcdefghijklmnopqrst", largest_first=False)  # brackets of 3, 5, 9, and again 3
     assert [rule.on_result(trial, 1, 0).verdict for trial in "cdhir"] == ["continue"] * 3 + ["wait"] + ["continue"]
 
 
@@ -91,7 +91,7 @@ def test_a_bracket_waits_for_trials_that_are_yet_to_be_suggested(wording):
 
 
 def test_a_bracket_that_is_not_full_keeps_its_planned_numbers_of_survivors():
-    rule = hyperband("abcde")  # planned for 9, 3, 1
+    rule = hyperband("abcde")  # a bracket planned for 9, 3 and 1 trials
     assert verdicts(rule, {trial: (1, score) for score, trial in enumerate("abcde")}) == {
         "a": "stop", "b": "stop", "c": "continue", "d": "continue", "e": "continue"
     }  # fmt: skip

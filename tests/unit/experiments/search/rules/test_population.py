@@ -124,7 +124,7 @@ def test_generations_of_training_from_data_alone_are_measured_in_sgd_steps(tmp_p
     newest = read_generations(tmp_path)[-1]
     assert newest.generation == 1
     assert {(member.env_steps, member.sgd_steps, member.steps) for member in newest.members} == {(0, 60, 60)}
-    assert run.rule().orders(run.names[2]) == decided[run.names[2]].orders  # the decision is known again after a kill
+    assert run.rule().orders(run.names[2]) == decided[run.names[2]].orders  # known after a kill, too
 
 
 def test_no_member_is_copied_if_all_scores_are_equal(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_kill_at_any_point_does_not_change_the_lineage(tmp_path: Path, synchro
                     with (run.path / LINEAGE_FILE).open("ab") as file:
                         file.write(b'{"population": 0, "gener')
                     rule = run.rule()
-                    for earlier in run.names[: run.names.index(name)]:  # these have already come to this generation
+                    for earlier in run.names[: run.names.index(name)]:  # these have reached this generation
                         rule.on_result(earlier, generation * INTERVAL, by_name[earlier])
                 rule.on_result(name, generation * INTERVAL, by_name[name])
                 count += 1

@@ -40,7 +40,7 @@ class OnRay:
         self.last: dict[str, dict[str, float]] = {}
 
     def get_live_trials(self) -> list[RayTrial]:
-        return []  # none to yield to: rlrun's median rule has no time slices
+        return []  # no trials to yield to, since rlrun's median rule has no time slices
 
     def stop_trial(self, trial: RayTrial) -> None:
         status, trial.status = trial.status, Trial.TERMINATED
@@ -192,7 +192,7 @@ def test_median_counts_the_last_result_of_a_stopped_trial_once_where_ray_counts_
         scheduler.on_result("a", 1, 0)
         scheduler.on_result("b", 1, 6)
         scheduler.on_result("b", 2, 6)
-        scheduler.on_result("a", 2, 3)  # stopped; its mean is 1.5, but 2 in Ray's records
+        scheduler.on_result("a", 2, 3)  # stopped; the mean of 0 and 3 is 1.5, but Ray counts the 3 twice
     ours, rays = rule.on_result("c", 2, 3.9).verdict, on_ray.on_result("c", 2, 3.9)
     assert (ours, rays) == ("continue", "stop")
 
@@ -268,7 +268,7 @@ def test_hyperband_continues_after_a_late_failure_where_ray_waits_forever() -> N
     for scheduler in (rule, on_ray):
         for number in range(17):
             scheduler.add(f"t{number}")
-        for number in range(8, 17):  # the bracket with rungs at 1, 3 and 9; the last three go on
+        for number in range(8, 17):  # the bracket with rungs at 1, 3 and 9, whose last three trials go on
             scheduler.on_result(f"t{number}", 1, number)
         scheduler.on_result("t14", 3, 1)
         scheduler.on_result("t15", 3, 2)
@@ -283,7 +283,7 @@ def test_hyperband_has_the_number_of_brackets_of_the_paper_where_ray_rounds_it_u
     rule = HyperBand(max_t=8, grace_period=1, reduction_factor=3, trials=100, measure=MEASURE)
     assert [plan.places[0] for plan in rule.plans] == [2, 3]  # s_max = floor(log3 8) = 1
     scheduler = HyperBandScheduler("time", "score", "max", max_t=8, reduction_factor=3)
-    assert scheduler._s_max_1 == 3  # round(log3 8) + 1, whose last bracket would begin at 8 / 9
+    assert scheduler._s_max_1 == 3  # round(log3 8) + 1; the last of these brackets would begin at 8 / 9
 
 
 def test_hyperband_compares_a_result_at_every_rung_it_has_passed_where_ray_waits_forever() -> None:

@@ -189,7 +189,7 @@ def test_rows_that_are_reported_again_after_an_interrupt_change_nothing(
         again = [
             rule.on_result(trial, time, world.score(trial, time)).verdict for time in range(checkpoint + 1, newest + 1)
         ]
-        if verdict != "stop":  # otherwise it was about to be removed when the run was interrupted
+        if verdict != "stop":  # a stopped trial was about to be removed when the run was interrupted
             assert again == [*["continue"] * (len(again) - 1), verdict][: len(again)]
     assert rule.released() == {}
     assert go_on(rule, world, events[len(before) :]) == events[len(before) :]

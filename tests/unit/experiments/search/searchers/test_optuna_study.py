@@ -146,7 +146,7 @@ def test_a_deleted_or_damaged_study_file_does_not_affect_the_search(damage: byte
 def test_a_stale_lock_left_by_a_kill_does_not_block_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_search(tmp_path).suggest(0)
     os.symlink("optuna.log", tmp_path / "optuna.log.lock")
-    monkeypatch.setattr("time.sleep", pytest.fail)  # so Optuna waits for a lock
+    monkeypatch.setattr("time.sleep", pytest.fail)  # Optuna sleeps while it waits for a lock
     open_search(tmp_path)
     assert not (tmp_path / "optuna.log.lock").is_symlink()
 

@@ -123,7 +123,7 @@ class LockstepRecorder:
         now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
         asked = now()
         for t in range(length):
-            # `act` fills row t of the batch: actions, the network's outputs (`LogProbsAndValues`), recurrent states.
+            # `act` fills row t of the batch: actions, network outputs (`LogProbsAndValues`) and recurrent states.
             actions = act(observations, own_noise[t], batch, t, starts)
             acted = now()
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)

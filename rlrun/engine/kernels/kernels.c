@@ -1,9 +1,9 @@
 /* Kernels of traced updates: a table of steps over shared buffers, run once or for many minibatches.
 
    Compiled once per machine. Each step is an elementwise loop, a reduction, a product or a copy by index, with the
-   semantics of the NumPy call of the same name. Sums consist of LANES partial sums, so that results do not depend on what
-   the compiler makes of a loop. Sums of more than LONG numbers are split into halves that are summed separately: the
-   error grows with the logarithm of the length. */
+   semantics of the NumPy call of the same name. Sums consist of LANES partial sums, so that results do not depend on
+   how the compiler translates a loop. Sums of more than LONG numbers are split into halves that are summed separately,
+   so that the error grows with the logarithm of the length. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -237,7 +237,7 @@ WHERE(where_b8, b8)
 UNARY(elu_f32, f32, f32, elu_of(a))
 BINARY(elu_gradient_f32, f32, f32, exp_f32(b >= 0.0f ? 0.0f : b) * a)
 
-/* Pairs of operations, the second of them on the result of the first: bias and activation, Adam's denominator. */
+/* Pairs of operations; the second uses the first one's result: bias and activation, Adam's denominator. */
 BINARY(add_tanh_f32, f32, f32, tanh_f32(a + b))
 BINARY(add_relu_f32, f32, f32, a + b >= 0 || a + b != a + b ? a + b : 0)
 BINARY(sqrt_multiply_f32, f32, f32, sqrt_f32(a) * b)
@@ -386,8 +386,8 @@ void argmax_f32(const Step *s) {
 ARGSORT(argsort_f32, f32)
 ARGSORT(argsort_i64, i64)
 
-/* For each dense number [shape[0]], how many of the ascending, dense bounds [shape[1]] are below it, or, where shape[2]
-   says so, not above it; NaN is above all. */
+/* Counts, for each dense number [shape[0]], the ascending, dense bounds [shape[1]] that are below it or, if shape[2] is
+   set, not above it. NaN is above all numbers. */
 void searchsorted_f32(const Step *s) {
     const f32 *bounds = (const f32 *)s->at[1], *x = (const f32 *)s->at[2];
     for (int64_t k = 0; k < s->shape[0]; k++) {
@@ -402,7 +402,7 @@ void searchsorted_f32(const Step *s) {
     }
 }
 
-/* Numbers of a dense operand [shape[1]] at dense positions [shape[0]], which are kept within it. */
+/* Takes numbers of a dense operand [shape[1]] at dense positions [shape[0]], which are clipped to its range. */
 #define TAKE(NAME, T)                                                                                                 \
     void NAME(const Step *s) {                                                                                        \
         const i64 *positions = (const i64 *)s->at[2], last = s->shape[1] - 1;                                         \
@@ -415,7 +415,7 @@ TAKE(take_f32, f32)
 TAKE(take_i64, i64)
 TAKE(take_b8, b8)
 
-/* Adds dense numbers [shape[0]] to a dense output [shape[1]] at dense positions, one after another; none outside it. */
+/* Adds dense numbers [shape[0]] to a dense output [shape[1]] at dense positions, in order; skips positions outside. */
 void add_at_f32(const Step *s) {
     const i64 *positions = (const i64 *)s->at[1];
     for (int64_t k = 0; k < s->shape[0]; k++)
@@ -426,11 +426,11 @@ void add_at_f32(const Step *s) {
 typedef f32 Lanes __attribute__((vector_size(LANES * sizeof(f32))));
 typedef i32 LaneBits __attribute__((vector_size(LANES * sizeof(f32))));
 
-/* Takes numbers of a where the mask is set, and of b elsewhere. */
+/* Takes numbers from a where the mask is set, and from b elsewhere. */
 INLINE Lanes chosen(LaneBits mask, Lanes a, Lanes b) { return (Lanes)((mask & (LaneBits)a) | (~mask & (LaneBits)b)); }
 
-/* Quantile Huber losses of estimates [2, rows, n], quantiles and fractions, for targets [rows, m], shape = {rows, n, m}:
-   for each quantile the mean over its row's targets, and the slope of this mean, [2, rows, n]. All are dense. */
+/* Quantile Huber losses of estimates (quantiles and their fractions) [2, rows, n] for targets [rows, m], with shape =
+   {rows, n, m}: for each quantile, the mean over its row's targets and this mean's slope, [2, rows, n]. All are dense. */
 void quantile_pairs_f32(const Step *s) {
     const int64_t n = s->shape[1], m = s->shape[2], size = s->shape[0] * n;
     const Lanes zero = {0}, one = zero + 1.0f;
@@ -507,7 +507,7 @@ typedef struct {
     int64_t row, column;
 } Matrix;
 
-/* Sums `depth` terms of R rows of V vectors, after those that c has unless they are the first; b's columns are dense. */
+/* Sums `depth` terms of R rows of V vectors, starting from c unless they are the first; b's columns are dense. */
 static inline __attribute__((always_inline)) void tile(const int R, const int V, int is_first, int64_t depth, Matrix a,
                                                        const f32 *b, int64_t by_b, f32 *c, int64_t by_c) {
     Vector sums[8][TILE_VECTORS];
@@ -580,7 +580,7 @@ static inline void turn(f32 *to, int64_t by_to, const f32 *from, int64_t by_from
     *(UnalignedFour *)(to + 3 * by_to) = SHUFFLE(high, high2, 2, 3, 6, 7);
 }
 
-/* Copies a panel [depth, columns] of b to rows of `width` numbers; numbers beyond the columns become 0. */
+/* Copies a panel [depth, columns] of b to rows of `width` numbers; the rest of each row becomes 0. */
 static void pack(f32 *restrict panel, Matrix b, int64_t depth, int64_t columns, int64_t width) {
     if (columns < width) memset(panel, 0, depth * width * sizeof(f32));
     if (b.column == 1) {
@@ -603,7 +603,7 @@ static inline void copy_entries(Matrix to, Matrix from, int64_t rows, int64_t co
         for (int64_t j = 0; j < columns; j++) to.at[r * to.row + j * to.column] = from.at[r * from.row + j * from.column];
 }
 
-/* Sums the product of a [m, depth] and b [depth, columns <= TILE_COLUMNS], after what c has unless it is the first. */
+/* Sums the product of a [m, depth] and b [depth, columns <= TILE_COLUMNS], starting from c unless it is the first. */
 static void sum_panel(int64_t m, int64_t columns, int64_t depth, Matrix a, Matrix b, Matrix c, int is_first) {
     f32 panel[DEPTH * TILE_COLUMNS], sums[TILE_ROWS * TILE_COLUMNS];
     const int vectors = (int)((columns + WIDTH - 1) / WIDTH);
@@ -678,7 +678,7 @@ void matmul_f32(const Step *s) {
                     matrix(s, 0, batch));
 }
 
-/* The same products by BLAS: for large ones, and on processors without fused multiply-add. */
+/* The same with BLAS, for large products and on processors without fused multiply-add. */
 void matmul_blas_f32(const Step *s) {
     for (int64_t batch = 0; batch < s->shape[0]; batch++)
         library_product(s, s->at[0] + batch * s->stride[0][0], s->at[1] + batch * s->stride[1][0],
@@ -785,7 +785,7 @@ void run_steps(const Step *steps, int64_t num_steps) {
     }
 }
 
-/* Runs the steps for `count` minibatches: gathers the rows of each, and adds its first `size` results to the totals. */
+/* Runs the steps for `count` minibatches: gathers each one's rows, and adds its first `size` results to the totals. */
 void run(const Step *steps, int64_t num_steps, const Column *columns, int64_t num_columns, const int64_t *rows,
          int64_t num_rows, int64_t count, const float *results, float *totals, int64_t size) {
     for (int64_t k = 0; k < count; k++, rows += num_rows) {
@@ -824,7 +824,7 @@ static int64_t drawn_below(const BitGenerator *generator, uint32_t bound) {
 }
 
 /* Draws `times` times `number` indices of steps that can be sampled, which are below `bound`. The next draws replace
-   those of steps that cannot, before others are drawn. */
+   those of steps that cannot be sampled, before others are drawn. */
 void draw_steps(const Transitions *t, int64_t bound, int64_t number, int64_t times, int64_t *indices) {
     for (int64_t *own = indices; own < indices + times * number; own += number) {
         for (int64_t i = 0; i < number; i++) own[i] = drawn_below(t->generator, (uint32_t)bound);
@@ -844,7 +844,7 @@ static void follow(const Transitions *t, const int64_t *indices, int64_t n, int6
     }
 }
 
-/* Reads one column of n transitions, of the k-th minibatch of those that are read in one call. */
+/* Reads one column of n transitions, for the k-th of the minibatches that are read in one call. */
 static void read_column(const Transitions *t, const Column *c, const int64_t *indices, const int64_t *following,
                         int64_t n, int64_t k) {
     f32 *const numbers = (f32 *)c->to;

@@ -134,8 +134,8 @@ class LockstepRecorder:
             take_rewards(rewards[t])
             for column, latest in read:
                 column[t] = latest
-            # The row after an end holds the episode's final observation, and the next row the first observation of a
-            # new one.
+            # The row after an end holds the episode's final observation, and the row after that holds the first
+            # observation of the next episode.
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
                 last_infos.update({(t, slot): info for slot, info in infos.items()})

@@ -294,7 +294,7 @@ def _without_builtin_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_known_world(world: EnvConfig) -> bool:
     """Whether a multi-agent world is built into PettingZoo or rlrun."""
-    if is_unnamed(world.id):  # only its owner can pass it
+    if is_unnamed(world.id):  # only the object's owner can pass it
         return True
     if world.pettingzoo is not None:
         return _PETTINGZOO.fullmatch(world.pettingzoo) is not None
@@ -303,7 +303,7 @@ def _is_known_world(world: EnvConfig) -> bool:
 
 def _is_known_env(env: EnvConfig) -> bool:
     """Whether an env id is built into rlrun, registered by Gymnasium or ALE, or unknown and so never instantiated."""
-    if is_unnamed(env.id):  # only its owner can pass it
+    if is_unnamed(env.id):  # only the object's owner can pass it
         return True
     if ":" in env.id:
         return env.id in harmless()["envs"]

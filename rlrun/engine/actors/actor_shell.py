@@ -77,7 +77,7 @@ class Failure:
     def _own_class(self) -> type[RlrunError] | None:
         found: Any = importlib.import_module(self.module)
         for part in self.name.split("."):
-            if part not in vars(found):  # defined inside a function, so that it has no name in the module
+            if part not in vars(found):  # the class was defined inside a function, so the module has no name for it
                 return None
             found = vars(found)[part]
         return found if isinstance(found, type) and issubclass(found, RlrunError) else None

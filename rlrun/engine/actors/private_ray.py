@@ -127,7 +127,7 @@ def _children_in_separate_group() -> Iterator[None]:
     if group == os.getpid():
         yield
         return
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE):  # an empty process group would disappear
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE):  # stays in the old group, which would disappear if empty
         os.setpgrp()
         try:
             yield

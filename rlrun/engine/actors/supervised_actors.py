@@ -92,8 +92,8 @@ class SupervisedActors:
         self.restarts = 0
         self._told = BroadcastValues()
         self._places = {index: ActorPlace(index) for index in indices}
-        self._watched: dict[Any, ActorPlace] = {}  # each actor's start or first unanswered call, by reference
-        self._look_at = math.inf  # no deadline is before this
+        self._watched: dict[Any, ActorPlace] = {}  # actors by the reference of their start or first unanswered call
+        self._look_at = math.inf  # no actor's deadline is earlier than this
         for place in self._places.values():
             self._start(place)
 
@@ -153,7 +153,7 @@ class SupervisedActors:
             self._needs.attend()
         for reference, answer in self._arrived():
             place = self._watched.pop(reference, None)
-            if place is not None:  # its actor has not been restarted in the meantime
+            if place is not None:  # the actor has not been restarted in the meantime
                 self._take(place, reference, answer)
         if time.monotonic() >= self._look_at:
             self._restart_late()
@@ -221,7 +221,7 @@ class SupervisedActors:
         if closed:
             ray.wait(closed, num_returns=len(closed), timeout=CLOSE_TIMEOUT_S)
         for shell in shells:
-            # Ray may lose a kill if a new process reuses the port of an old one; the actor would keep its CPUs forever.
+            # Ray can lose the kill below if a process reuses an old port; without this, the actor would keep its CPUs.
             shell.leave.options(num_returns=0).remote()
         for shell in shells:
             ray.kill(shell)
@@ -262,7 +262,7 @@ class SupervisedActors:
             return []
         ready, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
         try:
-            return list(zip(ready, ray.get(ready), strict=True))  # three times as fast as one by one
+            return list(zip(ready, ray.get(ready), strict=True))  # three times as fast as getting them one by one
         except RayError:
             return [(reference, _held(reference)) for reference in ready]
 
@@ -357,7 +357,7 @@ class BroadcastValues:
     """Latest value that was broadcast to actors for each method and topic; Ray's object store holds each value once."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # each with its Ray reference
+        self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # each value with its Ray reference
 
     def tell(self, method: str, value: Any, about: Hashable, shells: Iterable[Any]) -> None:
         """Calls a method of each actor's object with a value, which replaces the previous value of the same topic.

@@ -139,7 +139,7 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    except OSError as error:  # some network file systems do not support syncing names
+    except OSError as error:  # some network file systems do not support syncing directories
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:

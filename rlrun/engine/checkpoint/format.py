@@ -49,7 +49,7 @@ MOST_SPARSE_BYTES = 64_000_000
 SPARSE_FACTOR = 100
 """Maximum ratio of a file's length to its bytes on disk; a sparse file takes little disk space, but much memory."""
 
-# Created by the file browser of macOS; never read, so harmless.
+# The file browser of macOS creates this file, which rlrun never reads.
 _IGNORED = frozenset({".DS_Store"})
 
 
@@ -346,12 +346,12 @@ def _read_arrays(file: BufferedReader) -> list[np.ndarray[Any, Any]]:
     size = os.fstat(file.fileno()).st_size
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        # A compressed member could expand to any size; ours are uncompressed, so the file's size bounds them.
+        # A compressed member could expand to any size. An uncompressed one is never larger than the file.
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise ValueError("compressed, which rlrun never writes")
         if {member.filename for member in members} != {f"{index}.npy" for index in range(len(members))}:
             raise ValueError("unexpected members")
-        # Members may overlap in a crafted file, and expand to more than its size.
+        # In a crafted file, members may overlap, so that together they are larger than the file.
         if sum(max(member.file_size, member.compress_size) for member in members) > size:
             raise ValueError("its members claim to be larger than the file itself")
         arrays = []

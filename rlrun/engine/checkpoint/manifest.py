@@ -113,7 +113,7 @@ def rlrun_version() -> str:
     """Version of the installed rlrun."""
     try:
         return importlib.metadata.version("rlrun")
-    except importlib.metadata.PackageNotFoundError:  # run from a source tree that is only on the path
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree that is on the path but not installed
         return "unknown"
 
 

@@ -50,7 +50,7 @@ class _Dumper(yaml.SafeDumper):
         return analysis
 
 
-# PyYAML quotes strings that YAML 1.1 would read as something else; this adds those of YAML 1.2.
+# PyYAML quotes strings that YAML 1.1 would misread; this also quotes those that YAML 1.2 would read as numbers.
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBERS_OF_YAML_12, list("-+.0123456789"))
 
 

@@ -95,7 +95,7 @@ class CheckpointStore:
             OutOfResources: The disk is full; other checkpoints are unchanged.
         """
         remove_leftovers(self.directory)
-        if self._spec is None or self._spec[0] != content.spec:  # dumping YAML takes longer than everything else
+        if self._spec is None or self._spec[0] != content.spec:  # cached, since dumping YAML takes longer than the rest
             self._spec = (copy.deepcopy(content.spec), dump_plain_yaml(content.spec))
         content = replace(content, manifest={**content.manifest, RESULT_KEY: dict(result)})
         return stage_checkpoint(self._place_of(iteration), content, self._spec[1])

@@ -117,7 +117,7 @@ class Packing:
             zeros: NDArray[Any] = zeroed(leaf, filled)
             return zeros
         order = self._order[: len(leaf)]
-        if len(leaf) == self._length:  # without a closing row
+        if len(leaf) == self._length:  # the leaf has no closing row
             filled, order = filled & (order < self._length), order.clip(max=self._length - 1)
         packed = leaf[order, self._slots]
         packed[~filled] = 0

@@ -105,7 +105,7 @@ def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[
         "prev_rewards": batch[PREV_REWARDS],
     }
     kept = {name: len(leaves(tree)[0]) - 1 for name, tree in history.items()}
-    # Counted back from the closing row, whatever it contains.
+    # The earlier rows are counted back from the closing row, whatever it contains.
     earlier = [rows[-1] for rows in _earlier_rows(steps >= 0, max(kept.values()) + 1)]
     slots = np.arange(steps.shape[1])
 

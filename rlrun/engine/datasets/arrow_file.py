@@ -117,7 +117,7 @@ def _to_arrow(column: NDArray[Any], form: ColumnForm) -> Any:
     import pyarrow as pa
 
     stored = np.ascontiguousarray(column).view(_stored(form.dtype))
-    # Created from the buffer, since `pa.array` imports pandas if it is installed.
+    # The array is created from the buffer, since `pa.array` imports pandas if it is installed.
     numbers = pa.Array.from_buffers(pa.from_numpy_dtype(stored.dtype), stored.size, [None, pa.py_buffer(stored)])
     return pa.FixedSizeListArray.from_arrays(numbers, type=_arrow_type(form)) if form.shape else numbers
 

@@ -127,7 +127,7 @@ def _bad_numbers(columns: Columns, manifest: Manifest) -> Iterator[tuple[str, ND
     valid, spaces = columns["valid"], manifest.spaces
     for prefix, space in (("obs", spaces.observation), ("actions", spaces.action)):
         for name, part in named_leaves(space_tree(space), prefix):
-            # Observations outside the bounds of a Box are common: a rounding error, or a rare state.
+            # Observations outside the bounds of a Box are common, because of rounding errors or rare states.
             if prefix == "actions" or known_kind(part).meaning != "numbers":
                 outside = _outside(columns[name], part)
                 yield f"'{name}' is outside {part}", outside & valid if prefix == "actions" else outside

@@ -131,7 +131,7 @@ class DataSet:
 
     def _file(self, number: int) -> _ReadFile:
         entry = self.manifest.files[number]
-        if entry.name not in self._read:  # a mapping keeps no file descriptor open
+        if entry.name not in self._read:  # files read so far stay mapped, which needs no file descriptor
             self._read[entry.name] = _ReadFile(self.folder.columns(entry))
         return self._read[entry.name]
 

@@ -57,7 +57,7 @@ class RemoteFolder(SetFolder):
 
     @override
     def checked_columns(self, entry: FileEntry) -> Columns:
-        self.release(entry)  # a file is verified while it is copied
+        self.release(entry)  # forces a new copy, since a file is verified while it is copied
         return self.columns(entry)
 
     @override

@@ -54,7 +54,7 @@ def _atari(config: EnvConfig) -> tuple[Any, str, Any]:
     spec = find_spec(config.id)
     check_installed(spec)
     found = version("ale-py")
-    if tuple(int(number) for number in found.split(".")[:2]) < (0, 12):  # earlier ones cannot reset single env slots
+    if tuple(int(number) for number in found.split(".")[:2]) < (0, 12):  # older versions cannot reset single env slots
         raise EnvironmentUnusable(f"env {config.id} needs ale-py 0.12, but {found} is installed: {pip_command(spec)}")
     atari = importlib.import_module("rlrun.engine.envs.atari_vector_env")
     return atari, spec.kwargs["game"], atari.atari_settings(config, spec)

@@ -143,7 +143,7 @@ class SeededAtari:
         began = np.flatnonzero(self._awaiting)
         if began.size:
             actions = actions.copy()
-            actions[began] = 0  # no-op of a game that continues after a lost life
+            actions[began] = 0  # a no-op, for games that continue after a lost life
         observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
         rewards = rewards.astype(np.float64)
         self._lengths += 1
@@ -181,7 +181,7 @@ class SeededAtari:
 
         See `VectorEnv.restore`.
         """
-        self._env.reset()  # ALE resets single env slots only after all of them
+        self._env.reset()  # ALE cannot reset single env slots before it has reset all of them
         self._unchecked = True
         if self.seeds_episodes:
             return restore_in_lockstep(self, places, actions, hashes, max_replay_s)

@@ -101,7 +101,7 @@ class CartPoleMotion:
         other *= cos
         other /= total_mass
         np.subtract(temp, other, self._x_acc)
-        # Euler: every coordinate moves by tau times its rate before this step.
+        # Euler's method: every coordinate changes by tau times its rate of change before this step.
         self._position_change[:] = self._velocities
         self._change *= self._tau
         self.state += self._change

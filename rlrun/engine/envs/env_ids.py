@@ -104,7 +104,7 @@ def find_spec(env_id: str) -> EnvSpec:
     if colon:
         if "." not in module and not is_installed(module) and module in load_internal(ENV_PACKAGES)():
             raise EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: pip install {module}")
-        load_object(f"{module}:__name__", "env package")  # imports it, with a clear message if that fails
+        load_object(f"{module}:__name__", "env package")  # imports the module, with a clear message if that fails
     if name not in gymnasium.registry and not register_atari() and name.startswith("ALE/"):
         raise _lacks("ale_py", env_id)
     if name not in gymnasium.registry:
@@ -156,7 +156,7 @@ def register_atari() -> bool:
         return False
     ale_py = importlib.import_module("ale_py")
     gymnasium.register_envs(ale_py)
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner for each new env
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # prevents a banner for each new env
     return True
 
 

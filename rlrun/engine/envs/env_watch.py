@@ -98,7 +98,7 @@ class Watched:
         self._begin()
         if not _watchdogs:
             _start_watchdog()
-        self._stack.append(self)  # last: an interrupt before this line has no effect
+        self._stack.append(self)  # the last statement, so that an interrupt before it has no effect
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -251,5 +251,5 @@ def _poll_watches() -> None:
 
 def _look() -> None:
     for stack in list(_under_way.values()):
-        for watched in stack[-1:]:  # a slice: the last watch may end at any moment
+        for watched in stack[-1:]:  # a slice, since the stack may become empty at any moment
             watched.look()

@@ -138,7 +138,7 @@ def _task(config: EnvConfig) -> str:
 def _settings(config: EnvConfig) -> dict[str, Any]:
     settings: dict[str, Any] = {"num_threads": 1}
     if config.id.startswith("ALE/"):
-        settings["repeat_action_probability"] = 0.25  # as ALE registers it, so that an id has one meaning
+        settings["repeat_action_probability"] = 0.25  # as in ALE's registration, so that an id means the same in both
     if config.max_episode_steps is not None:
         settings["max_episode_steps"] = config.max_episode_steps
     return settings | config.kwargs

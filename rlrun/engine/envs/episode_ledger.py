@@ -43,7 +43,7 @@ class EpisodeLedger:
     def begin_next(self, slot: int) -> int:
         """Advances the episode counter of an env slot; returns the seed of the new episode."""
         if self._seeds.episodes_per_seed > 1:
-            # The last number handed out always belongs to a running episode.
+            # The last episode number handed out always belongs to a running episode, so it is the maximum.
             episode = self._episodes[slot] = max(self._episodes) + 1
             seed = self._current[slot] = self._seeds.seed(slot, episode)
             return seed
@@ -68,7 +68,7 @@ class EpisodeLedger:
         """Resets an env slot's episode number and seed to the values of a saved position."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
-        self._used[slot] = self._depth  # seeds hashed in advance belong to other episodes
+        self._used[slot] = self._depth  # discards the seeds hashed in advance, which belong to other episodes
 
     def generator(self, slot: int) -> np.random.Generator:
         """Returns the generator that ``gymnasium.utils.seeding.np_random`` creates for the env slot's current seed."""

@@ -26,7 +26,7 @@ _SHIFT = np.uint32(16)
 _POOL = 4
 
 
-@dataclass(slots=True)  # not frozen: creating a frozen one takes four times as long, once a fragment for each env slot
+@dataclass(slots=True)  # created once per fragment and env slot; a frozen instance would take four times as long
 class EpisodePosition:
     """Position of an env slot: an episode and the number of actions taken in it.
 
@@ -105,7 +105,7 @@ class EpisodeSeeds:
             return EpisodePosition(first.episode, first.seed, first.length + steps)
         episode = first.episode + int(np.count_nonzero(own))
         if self.episodes_per_seed > 1:
-            closed = np.concatenate([~resets, np.ones_like(resets[:1])])  # a row for the position after the steps
+            closed = np.concatenate([~resets, np.ones_like(resets[:1])])  # the last row is the position after all steps
             episode = int(shared_numbers(began, closed)[-1, env_index])
         return EpisodePosition(episode, self.seed(env_index, episode), steps - 1 - int(np.flatnonzero(own)[-1]))
 
@@ -119,7 +119,7 @@ def shared_numbers(began: Sequence[EpisodePosition], valid: NDArray[np.bool_]) -
     """
     found = np.zeros(valid.shape, np.int64)
     found[0] = first = [place.episode for place in began]
-    rows, slots = (~valid[:-1]).nonzero()  # in order of resets; those in the last row count in the next fragment
+    rows, slots = (~valid[:-1]).nonzero()  # in order of resets; resets in the last row count in the next fragment
     found[rows + 1, slots] = max(first) + np.arange(1, len(rows) + 1)
     return np.maximum.accumulate(found)
 

@@ -47,7 +47,7 @@ def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
     except TypeError as error:
         unknown = [name for name in kwargs if name not in parameters]
         hint = did_you_mean(unknown[0], parameters) if unknown else ""
-        if len(parameters) == 1 and len(unknown) == len(kwargs) > 0:  # as in envs written for RLlib
+        if len(parameters) == 1 and len(unknown) == len(kwargs) > 0:  # envs written for RLlib take a single dict
             hint = hint or f"; if it takes them as one dict: kwargs: {{{parameters[0]}: {{{', '.join(unknown)}}}}}"
         raise UsageError(f"{what}: wrong keyword arguments: {error}{hint}") from None
 

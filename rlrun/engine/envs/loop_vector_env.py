@@ -89,7 +89,7 @@ class LoopVectorEnv:
         self._write = row_writer(self.observation_space, self._observations)
         self._rows = row_splitter(self.action_space)
         self._rewards = np.zeros(self.num_envs)
-        # A memoryview accepts only numbers, in half the time; the array would accept the text "1".
+        # Writing to a memoryview takes half the time and refuses the text "1", which the array would convert.
         self._reward_of = self._rewards.data.cast("B").cast("d")
         self._terminateds = np.zeros(self.num_envs, dtype=bool)
         self._truncateds = np.zeros(self.num_envs, dtype=bool)

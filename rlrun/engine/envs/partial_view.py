@@ -139,7 +139,7 @@ def _selection(
     if unknown := [number for number in numbers if isinstance(number, str) and number not in names]:
         told = ", ".join(dict.fromkeys(names)) or "none"
         raise ValueError(f"{wrapper}: unknown name {unknown[0]!r}; known names: {told}")
-    # A part of a MuJoCo env's observation consists of several entries.
+    # In MuJoCo envs, one name stands for several entries: all numbers of a part of the observation.
     shown = [i for own in numbers for i in ([own] if isinstance(own, int) else _places(names, own))]
     if not shown or min(shown) < 0 or max(shown) >= space.shape[0]:
         raise ValueError(f"{wrapper}: numbers must be from 0 to {space.shape[0] - 1}, not {numbers}")

@@ -269,7 +269,7 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
         Index (t, slot) of the first invalid observation, and the reason; None if all are valid.
     """
     if rows.__class__ is np.ndarray and rows.dtype.kind == "f" and math.isfinite(np.add.reduce(rows, axis=None)):
-        return None  # true for most fragments; takes a tenth of the time
+        return None  # most fragments pass this test, which takes a tenth of the time
     if isinstance(space, Dict | Tuple):
         keys = space.spaces.keys() if isinstance(space, Dict) else range(len(space.spaces))
         found = (first_bad_row(space[key], rows[key], _join(path, key)) for key in keys)

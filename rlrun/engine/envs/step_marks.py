@@ -187,9 +187,9 @@ def _kept(seeds: EpisodeSeeds, content: bytes) -> mmap.mmap | bytearray:
     try:
         path.unlink(missing_ok=True)  # never truncated: an earlier env may still have it mapped
         with path.open("x+b", buffering=0) as file:
-            file.write(content)  # with a hole in the file, a full disk would kill the process
+            file.write(content)  # leaves no hole in the file, with which a full disk would kill the process
             return mmap.mmap(file.fileno(), len(content))
-    except (OSError, ValueError):  # not worth ending a run
+    except (OSError, ValueError):  # this error is not worth ending a run
         return bytearray(content)
 
 

@@ -209,7 +209,7 @@ class Client:
     def _send_heartbeats(self) -> None:
         """Sends the heartbeats of this client to the server."""
         while not self._closed.wait(self._beat_s):
-            with contextlib.suppress(Refused, ServerGone):  # the next request will notice
+            with contextlib.suppress(Refused, ServerGone):  # the next request will raise the same error
                 self._ask({"verb": "heartbeat", "client": self._client})
 
     def _say(self, verb: str, episode: str, agent: str | None, **entries: Any) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class ClientEpisodes:
             episode = self._running.of_world[world]
             agent = None if episode is None else episode.agents[name]
             if episode is None or agent is None or agent.asking is None:
-                return None  # its episode has ended in the meantime
+                return None  # the episode has ended in the meantime
             if agent.did is None:
                 agent.asking.set_result({"action": action_to_json(action)})
             else:

@@ -202,7 +202,7 @@ def action_to_json(action: Any) -> Any:
 
 
 def _element(space: Space[Any], data: Any, what: str) -> Any:
-    if isinstance(data, np.ndarray):  # not from JSON: converted together with others
+    if isinstance(data, np.ndarray):  # not from JSON: already converted, together with others
         return data
     if isinstance(space, Box) and isinstance(data, list):
         array = _numbers(space, data)

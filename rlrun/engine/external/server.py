@@ -103,7 +103,7 @@ def _app(episodes: ClientEpisodes, listening: Listening) -> ASGIApp:
         if not isinstance(messages, list) or len(messages) > MOST_MESSAGES:
             raise HTTPException(400, f"messages must be a list of at most {MOST_MESSAGES:,} objects")
         asked = episodes.ask_all([each if isinstance(each, dict) else {} for each in messages])
-        for answer in reversed(asked):  # waits for the last one first, so that one wait serves all
+        for answer in reversed(asked):  # waits for the last answer first, so that one wait serves all
             await arrivals.of(answer)
         return {"answers": [answer.result() for answer in asked]}
 

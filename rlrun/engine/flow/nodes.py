@@ -23,7 +23,7 @@ DUPLICATE_LEAD = 8
 
 
 @final
-@dataclass(slots=True)  # frozen instances take three times as long to create, several times for each item
+@dataclass(slots=True)  # created several times for each item; a frozen instance would take three times as long
 class Delivered:
     """Result of a poll with an item: the item, and the index of the last worker that contributed to it, or None."""
 

@@ -101,7 +101,7 @@ class PolicyWorkers:
                 raise UsageError(
                     "min_share_of_fragments: cannot be set here, because workers that learn must wait for each other"
                 )
-            if not self.learns_on_workers:  # otherwise every fragment would carry state as large as the learner
+            if not self.learns_on_workers:  # a learner's state is too large to go with every fragment
                 self._workers.keep_states()
             return Flow(SyncRollouts(self._workers, self.policy, chain.described()))
         return Flow(AsyncRollouts(self._workers, self.policy, chain.described(), in_flight))
@@ -133,7 +133,7 @@ class PolicyWorkers:
         """Sends new weights to all workers, or to one; they use the weights from the next request on."""
         self.sendings += 1
         if weights is not self._sent:
-            self._sent, self._orders = weights, Orders({self.policy: weights})  # one object for all: it is stored once
+            self._sent, self._orders = weights, Orders({self.policy: weights})  # Ray stores it once for all workers
         self._workers.started.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:

@@ -71,7 +71,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
     """
     if x <= 0.0 or x >= 1.0:
         return float(x >= 1.0)
-    if x > (a + 1) / (a + b + 2):  # the fraction converges slowly there
+    if x > (a + 1) / (a + b + 2):  # the continued fraction converges slowly there
         return 1.0 - beta_cdf(1.0 - x, b, a)
     log_factor = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     return math.exp(log_factor) / (a * _continued_fraction(x, a, b))

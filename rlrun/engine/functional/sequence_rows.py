@@ -34,5 +34,5 @@ def following_steps(steps: Tensor) -> Tensor:
     Args:
         steps: Number of steps n in the return from each step, [sequences, steps]; 0 gives the index of the step itself.
     """
-    # A cumulative sum of ones instead of arange: it has the type and device of `steps`.
+    # Unlike arange, a cumulative sum of ones has the dtype and device of `steps`.
     return steps + steps.new_ones(steps.shape[1]).cumsum(0) - 1

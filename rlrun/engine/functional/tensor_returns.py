@@ -74,7 +74,7 @@ def final_values(
     """
     values: Tensor = batch["values"]
     finals = batch["finals"]
-    found = values[:-1].clone()  # the step's own observation, if the final one is unknown
+    found = values[:-1].clone()  # the value of the step's own observation, if the final one is unknown
     if len(finals["index"]):
         starts = torch.zeros_like(finals["index"], dtype=torch.bool)
         state = finals["state"] if finals["state"].shape[-1] else None

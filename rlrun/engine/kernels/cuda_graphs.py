@@ -42,7 +42,7 @@ class CapturedFunction:
         self._num_kept = num_kept
         self._given = [argument.clone() for argument in arguments[num_kept:]]
         self._graph = torch.cuda.CUDAGraph()
-        # Threads of a simulator may use the GPU meanwhile. The capture computes nothing yet.
+        # A simulator's threads may use the GPU during the capture, which itself computes nothing.
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._results = function(*arguments[:num_kept], *self._given)
 
@@ -82,7 +82,7 @@ class Graphs:
         if key in self._eager:
             return None
         if len(self._captured) == MAX_GRAPHS:
-            self._captured.popitem(last=False)  # before the capture, which may need its memory
+            self._captured.popitem(last=False)  # removed before the capture, which may need the memory
         try:
             self._captured[key] = capture()
         except NoKernel as operation:
@@ -129,7 +129,7 @@ class OnTheGpu(OperationMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         given, made = _tensors((args, kwargs)), _tensors(result)
         if len({tensor.device.type for tensor in [*given, *made]}) > 1 and given:
-            is_read = any(tensor.is_cpu and tensor.dim() for tensor in given)  # a scalar becomes part of the launch
+            is_read = any(tensor.is_cpu and tensor.dim() for tensor in given)  # scalars are passed with the launch
             if is_read or any(all(tensor.is_cpu for tensor in side) for side in (given, made)):
                 raise NoKernel(f"{func} between host and GPU")
         return result

@@ -1,9 +1,9 @@
 /* Kernels of traced updates: a table of steps over shared buffers, run once or for many minibatches.
 
    Compiled once per machine. Each step is an elementwise loop, a reduction, a product or a copy by index, with the
-   semantics of the NumPy call of the same name. Sums add in LANES partial sums, so that results do not depend on what
-   the compiler makes of a loop, and where more than LONG numbers would follow each other, in halves of their own: the
-   error grows with the logarithm of the length. */
+   semantics of the NumPy call of the same name. Sums consist of LANES partial sums, so that results do not depend on
+   how the compiler translates a loop. Sums of more than LONG numbers are split into halves that are summed separately,
+   so that the error grows with the logarithm of the length. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,11 +20,11 @@ typedef struct Step {
 typedef struct {
     const char *from;
     char *to;
-    int64_t bytes; /* of a row; of the column of a minibatch where the kind is WHOLE */
+    int64_t bytes; /* size of a row; if the kind is WHOLE, of the column of a minibatch */
     int64_t kind;
 } Column;
 
-/* What a column's rows are: rows of these states; gamma, but 0 where `from` says terminal; 1; or all rows of one
+/* What a column's rows contain: rows of these states; gamma, but 0 where `from` is terminal; 1; or all rows of one
    minibatch after those of another. */
 enum { AT_STEP, AT_BOOTSTRAP, DISCOUNT, ONE, WHOLE };
 
@@ -40,7 +40,7 @@ enum { LANES = 16, BLOCK = 2048, LONG = 1024, WIDE = 64, ROW_MAJOR = 101, PLAIN 
 
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define HAS_FMA 1
-#define FMA(a, b, c) __builtin_fmaf(a, b, c) /* one rounding, where the processor does it in one instruction */
+#define FMA(a, b, c) __builtin_fmaf(a, b, c) /* rounded once if the processor has an instruction for it */
 #else
 #define HAS_FMA 0
 #define FMA(a, b, c) ((a) * (b) + (c))
@@ -65,7 +65,7 @@ INLINE float exp_f32(float x) {
     x = x < -104.0f ? -104.0f : x;
     union { float f; uint32_t u; } rounded = {FMA(x, 1.44269504088896341f, ROUNDER)}, first, second;
     uint32_t n = rounded.u - 0x4b400000u; /* the bits above those of ROUNDER; NaN stays NaN whatever they are */
-    uint32_t half = (uint32_t)((int32_t)n >> 1); /* two factors, so that subnormal and infinite results are right */
+    uint32_t half = (uint32_t)((int32_t)n >> 1); /* 2^n as two factors, for subnormal and infinite results */
     first.u = (half + 127u) << 23, second.u = (n - half + 127u) << 23;
     return (reduced_expm1_f32(x, rounded.f - ROUNDER) + 1.0f) * first.f * second.f;
 }
@@ -73,7 +73,7 @@ INLINE float exp_f32(float x) {
 INLINE float log_f32(float x) {
     int tiny = x < 1.17549435e-38f;
     union { float f; uint32_t u; } bits = {tiny ? x * 8388608.0f : x};
-    uint32_t shifted = bits.u - 0x3f3504f3u; /* the mantissa comes to lie between sqrt(1/2) and sqrt(2) */
+    uint32_t shifted = bits.u - 0x3f3504f3u; /* the mantissa will be between sqrt(1/2) and sqrt(2) */
     float e = (float)((int32_t)shifted >> 23) - (tiny ? 23.0f : 0.0f);
     bits.u = (shifted & 0x007fffffu) + 0x3f3504f3u;
     float m = bits.f - 1.0f, z = m * m, y = 7.0376836292e-2f;
@@ -151,7 +151,7 @@ typedef uint8_t b8;
     }
 /* An output may be an operand, number by number; the planner refuses every other overlap. */
 #define DENSE(IN, OUT, SA, SB, EXPRESSION) _Pragma("GCC ivdep") EACH(IN, OUT, sizeof(OUT), SA, SB, EXPRESSION, )
-/* Loops that are rare or over few numbers stay as they are written: vectorized, they would take most of compiling. */
+/* Loops that are rare or over few numbers are not vectorized: that would take most of the compile time. */
 #define STRIDED(IN, OUT, EXPRESSION) EACH(IN, OUT, so, sa, sb, EXPRESSION, __asm__ volatile(""))
 #define KERNEL(NAME)                                                                                                  \
     void NAME(char *out, const char *first, const char *second, int64_t n, int64_t so, int64_t sa, int64_t sb)
@@ -237,12 +237,12 @@ WHERE(where_b8, b8)
 UNARY(elu_f32, f32, f32, elu_of(a))
 BINARY(elu_gradient_f32, f32, f32, exp_f32(b >= 0.0f ? 0.0f : b) * a)
 
-/* Pairs of which the second works on the first one's result: bias and activation, Adam's denominator. */
+/* Pairs of operations; the second uses the first one's result: bias and activation, Adam's denominator. */
 BINARY(add_tanh_f32, f32, f32, tanh_f32(a + b))
 BINARY(add_relu_f32, f32, f32, a + b >= 0 || a + b != a + b ? a + b : 0)
 BINARY(sqrt_multiply_f32, f32, f32, sqrt_f32(a) * b)
 
-/* Changes of the output, o, by an operand and a number. */
+/* Operations that change the output, o, by an operand and a number. */
 #define CHANGE(NAME, EXPRESSION)                                                                                      \
     KERNEL(NAME) {                                                                                                    \
         if (so == sizeof(f32) && sa == sizeof(f32) && sb == 0)                                                        \
@@ -261,7 +261,7 @@ BINARY(sqrt_multiply_f32, f32, f32, sqrt_f32(a) * b)
 CHANGE(move_towards_f32, o + (a - o) * b)
 CHANGE(add_square_f32, o + a * a * b)
 
-/* --- Steps that are taken as a whole */
+/* --- Steps that kernels take as a whole */
 
 /* The length of the first half of a long sum. */
 static inline int64_t half_of(int64_t n) { return n / 2 / LANES * LANES; }
@@ -339,7 +339,7 @@ static inline int64_t half_of(int64_t n) { return n / 2 / LANES * LANES; }
 REDUCES(f32) REDUCES(f64) REDUCES(i64)
 REDUCTION(logical_or_reduce_b8, b8, a | b)
 
-/* The place of the first greatest number of each row [rows, n]; NaN is greatest. */
+/* The index of the first greatest number of each row [rows, n]; NaN counts as the greatest. */
 void argmax_f32(const Step *s) {
     for (int64_t row = 0; row < s->shape[0]; row++) {
         const char *x = s->at[1] + row * s->stride[1][0];
@@ -356,7 +356,7 @@ void argmax_f32(const Step *s) {
 /* Whether a comes before b in ascending order: NaN is last. */
 #define IS_BEFORE(a, b) ((a) < (b) || ((a) == (a) && (b) != (b)))
 
-/* The places that sort each dense row [rows, n], by merging runs; equal numbers keep their order, and NaN is last. The
+/* The indices that sort each dense row [rows, n], by merging runs; equal numbers keep their order, and NaN is last. The
    second operand [n] is overwritten. */
 #define ARGSORT(NAME, T)                                                                                               \
     void NAME(const Step *s) {                                                                                         \
@@ -386,8 +386,8 @@ void argmax_f32(const Step *s) {
 ARGSORT(argsort_f32, f32)
 ARGSORT(argsort_i64, i64)
 
-/* For each dense number [shape[0]], how many of the ascending, dense bounds [shape[1]] are below it, or, where shape[2]
-   says so, not above it; NaN is above all. */
+/* Counts, for each dense number [shape[0]], the ascending, dense bounds [shape[1]] that are below it or, if shape[2] is
+   set, not above it. NaN is above all numbers. */
 void searchsorted_f32(const Step *s) {
     const f32 *bounds = (const f32 *)s->at[1], *x = (const f32 *)s->at[2];
     for (int64_t k = 0; k < s->shape[0]; k++) {
@@ -402,7 +402,7 @@ void searchsorted_f32(const Step *s) {
     }
 }
 
-/* Numbers of a dense operand [shape[1]] at dense positions [shape[0]], which are kept within it. */
+/* Takes numbers of a dense operand [shape[1]] at dense positions [shape[0]], which are clipped to its range. */
 #define TAKE(NAME, T)                                                                                                 \
     void NAME(const Step *s) {                                                                                        \
         const i64 *positions = (const i64 *)s->at[2], last = s->shape[1] - 1;                                         \
@@ -415,7 +415,7 @@ TAKE(take_f32, f32)
 TAKE(take_i64, i64)
 TAKE(take_b8, b8)
 
-/* Adds dense numbers [shape[0]] to a dense output [shape[1]] at dense positions, one after another; none outside it. */
+/* Adds dense numbers [shape[0]] to a dense output [shape[1]] at dense positions, in order; skips positions outside. */
 void add_at_f32(const Step *s) {
     const i64 *positions = (const i64 *)s->at[1];
     for (int64_t k = 0; k < s->shape[0]; k++)
@@ -426,11 +426,11 @@ void add_at_f32(const Step *s) {
 typedef f32 Lanes __attribute__((vector_size(LANES * sizeof(f32))));
 typedef i32 LaneBits __attribute__((vector_size(LANES * sizeof(f32))));
 
-/* Takes numbers of a where the mask is set, and of b elsewhere. */
+/* Takes numbers from a where the mask is set, and from b elsewhere. */
 INLINE Lanes chosen(LaneBits mask, Lanes a, Lanes b) { return (Lanes)((mask & (LaneBits)a) | (~mask & (LaneBits)b)); }
 
-/* Quantile Huber losses of estimates [2, rows, n], quantiles and fractions, for targets [rows, m], shape = {rows, n, m}:
-   for each quantile the mean over its row's targets, and the slope of this mean, [2, rows, n]. All are dense. */
+/* Quantile Huber losses of estimates (quantiles and their fractions) [2, rows, n] for targets [rows, m], with shape =
+   {rows, n, m}: for each quantile, the mean over its row's targets and this mean's slope, [2, rows, n]. All are dense. */
 void quantile_pairs_f32(const Step *s) {
     const int64_t n = s->shape[1], m = s->shape[2], size = s->shape[0] * n;
     const Lanes zero = {0}, one = zero + 1.0f;
@@ -469,10 +469,10 @@ enum { WIDTH = 4 };
 #endif
 
 enum {
-    TILE_ROWS = WIDTH == 8 ? 4 : 8, /* sums are in 24 of 32 registers, but AVX2 has 16 */
+    TILE_ROWS = WIDTH == 8 ? 4 : 8, /* sums fill 24 of 32 registers; AVX2 has only 16 */
     TILE_VECTORS = 3,
     TILE_COLUMNS = TILE_VECTORS * WIDTH,
-    DEPTH = 256, /* terms that are summed at a time, rows of a panel of b */
+    DEPTH = 256, /* terms that are summed at a time: rows of a panel of b */
     /* Columns of an output below which the transposed product is computed. Four sums, as in a tile of four rows and one
        vector, are too few to keep the processor busy. */
     NARROW = WIDTH == 8 ? 8 : WIDTH / 2
@@ -485,8 +485,8 @@ typedef float Unaligned __attribute__((vector_size(4 * WIDTH), aligned(4), may_a
 #include <immintrin.h>
 #define FUSED_16(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define FUSED_8(a, b, c) _mm256_fmadd_ps(a, b, c)
-#else /* GCC would take a tenth of compiling to read that header */
-#define FUSED_16(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4) /* all lanes, with the present rounding */
+#else /* GCC would spend a tenth of the compile time on that header */
+#define FUSED_16(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4) /* all lanes, current rounding mode */
 #define FUSED_8(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
 #endif
 
@@ -501,13 +501,13 @@ static inline Vector fused(Vector a, Vector b, Vector c) {
 #endif
 }
 
-/* A matrix whose entries are apart by strides in numbers. */
+/* A matrix with strides, counted in numbers. */
 typedef struct {
     f32 *at;
     int64_t row, column;
 } Matrix;
 
-/* Sums `depth` terms of R rows of V vectors, after those that c has unless they are the first; b's columns are dense. */
+/* Sums `depth` terms of R rows of V vectors, starting from c unless they are the first; b's columns are dense. */
 static inline __attribute__((always_inline)) void tile(const int R, const int V, int is_first, int64_t depth, Matrix a,
                                                        const f32 *b, int64_t by_b, f32 *c, int64_t by_c) {
     Vector sums[8][TILE_VECTORS];
@@ -526,7 +526,7 @@ static inline __attribute__((always_inline)) void tile(const int R, const int V,
         for (int v = 0; v < V; v++) y[v] = *(const Unaligned *)(b + p * by_b + v * WIDTH);
 #if defined(__AVX2__) && !defined(__AVX512F__)
 #pragma GCC unroll 8
-        for (int v = 0; v < V; v++) __asm__("" : "+x"(y[v])); /* GCC would load it again for each row */
+        for (int v = 0; v < V; v++) __asm__("" : "+x"(y[v])); /* otherwise GCC would load y[v] again for each row */
 #endif
 #pragma GCC unroll 8
         for (int i = 0; i < R; i++) {
@@ -580,7 +580,7 @@ static inline void turn(f32 *to, int64_t by_to, const f32 *from, int64_t by_from
     *(UnalignedFour *)(to + 3 * by_to) = SHUFFLE(high, high2, 2, 3, 6, 7);
 }
 
-/* Copies a panel [depth, columns] of b to rows of `width` numbers; what is beyond the columns becomes 0. */
+/* Copies a panel [depth, columns] of b to rows of `width` numbers; the rest of each row becomes 0. */
 static void pack(f32 *restrict panel, Matrix b, int64_t depth, int64_t columns, int64_t width) {
     if (columns < width) memset(panel, 0, depth * width * sizeof(f32));
     if (b.column == 1) {
@@ -603,7 +603,7 @@ static inline void copy_entries(Matrix to, Matrix from, int64_t rows, int64_t co
         for (int64_t j = 0; j < columns; j++) to.at[r * to.row + j * to.column] = from.at[r * from.row + j * from.column];
 }
 
-/* Sums the product of a [m, depth] and b [depth, columns <= TILE_COLUMNS], after what c has unless it is the first. */
+/* Sums the product of a [m, depth] and b [depth, columns <= TILE_COLUMNS], starting from c unless it is the first. */
 static void sum_panel(int64_t m, int64_t columns, int64_t depth, Matrix a, Matrix b, Matrix c, int is_first) {
     f32 panel[DEPTH * TILE_COLUMNS], sums[TILE_ROWS * TILE_COLUMNS];
     const int vectors = (int)((columns + WIDTH - 1) / WIDTH);
@@ -637,7 +637,7 @@ static void own_product(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, Mat
         const int64_t depth = k - p < DEPTH ? k - p : DEPTH;
         for (int64_t j = 0; j < n;) {
             const int64_t left = n - j, vectors = (left + WIDTH - 1) / WIDTH;
-            const int64_t most = vectors == 4 ? 2 * WIDTH : TILE_COLUMNS; /* not three and one */
+            const int64_t most = vectors == 4 ? 2 * WIDTH : TILE_COLUMNS; /* splits four vectors evenly, not as 3 + 1 */
             const int64_t columns = left < most ? left : most;
             sum_panel(m, columns, depth, (Matrix){a.at + p * a.column, a.row, a.column},
                       (Matrix){b.at + p * b.row + j * b.column, b.row, b.column},
@@ -678,7 +678,7 @@ void matmul_f32(const Step *s) {
                     matrix(s, 0, batch));
 }
 
-/* The same with the BLAS: for large products, and on processors without fused multiply-add. */
+/* The same with BLAS, for large products and on processors without fused multiply-add. */
 void matmul_blas_f32(const Step *s) {
     for (int64_t batch = 0; batch < s->shape[0]; batch++)
         library_product(s, s->at[0] + batch * s->stride[0][0], s->at[1] + batch * s->stride[1][0],
@@ -785,7 +785,7 @@ void run_steps(const Step *steps, int64_t num_steps) {
     }
 }
 
-/* Runs the steps for `count` minibatches: gathers the rows of each, and adds its first `size` results to the totals. */
+/* Runs the steps for `count` minibatches: gathers each one's rows, and adds its first `size` results to the totals. */
 void run(const Step *steps, int64_t num_steps, const Column *columns, int64_t num_columns, const int64_t *rows,
          int64_t num_rows, int64_t count, const float *results, float *totals, int64_t size) {
     for (int64_t k = 0; k < count; k++, rows += num_rows) {
@@ -797,7 +797,7 @@ void run(const Step *steps, int64_t num_steps, const Column *columns, int64_t nu
 
 /* --- Transitions of a replay buffer */
 
-typedef struct { /* bitgen_t of NumPy */
+typedef struct { /* NumPy's bitgen_t */
     void *state;
     uint64_t (*next_uint64)(void *);
     uint32_t (*next_uint32)(void *);
@@ -824,7 +824,7 @@ static int64_t drawn_below(const BitGenerator *generator, uint32_t bound) {
 }
 
 /* Draws `times` times `number` indices of steps that can be sampled, which are below `bound`. The next draws replace
-   those of steps that cannot, before others are drawn. */
+   those of steps that cannot be sampled, before others are drawn. */
 void draw_steps(const Transitions *t, int64_t bound, int64_t number, int64_t times, int64_t *indices) {
     for (int64_t *own = indices; own < indices + times * number; own += number) {
         for (int64_t i = 0; i < number; i++) own[i] = drawn_below(t->generator, (uint32_t)bound);
@@ -844,7 +844,7 @@ static void follow(const Transitions *t, const int64_t *indices, int64_t n, int6
     }
 }
 
-/* Reads one column of n transitions, of the k-th minibatch of those that are read in one call. */
+/* Reads one column of n transitions, for the k-th of the minibatches that are read in one call. */
 static void read_column(const Transitions *t, const Column *c, const int64_t *indices, const int64_t *following,
                         int64_t n, int64_t k) {
     f32 *const numbers = (f32 *)c->to;

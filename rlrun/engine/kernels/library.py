@@ -29,8 +29,8 @@ ONLY_GCC = (
 """Flags that Clang does not support."""
 
 FLAGS = (
-    # -O3 would take half as long again to compile, and speeds up nothing here; nor do the passes that are left out.
-    # -O1 would take even less time than -O2 without them, but makes products with few terms slower.
+    # -O3 would take half as long again to compile and speed up nothing; neither do the passes that are switched off.
+    # -O1 would compile even faster than -O2 without these passes, but slows down products with few terms.
     *("-O2", "-ftree-vectorize", "-fno-tree-slp-vectorize", *ONLY_GCC, "-march=native"),
     # Never -ffast-math: it assumes that there are no NaNs, and changes the processor's mode for the whole process.
     *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-shared", "-fPIC"),
@@ -100,7 +100,7 @@ def compiled(meanwhile: Callable[[], object] | None = None) -> ctypes.CDLL:
     found = loaded(path)
     if found is None:
         with alone_with(path):
-            found = loaded(path)  # otherwise another process has compiled it in the meantime
+            found = loaded(path)  # another process may have compiled it in the meantime
             if found is None:
                 compile_to(path, meanwhile)
                 found = loaded(path)
@@ -239,7 +239,7 @@ def compile_to(path: Path, meanwhile: Callable[[], object] | None = None) -> Non
                     meanwhile()
                 _, errors = compiling.communicate(timeout=COMPILATION_TIMEOUT_S)
             finally:
-                compiling.kill()  # has no effect if it has ended
+                compiling.kill()  # has no effect if the compiler has ended
         if compiling.returncode != 0:
             raise NoLibrary(f"the compiler {command[0]} failed: {(errors.splitlines() or ['without a message'])[0]}")
         content = partial.read_bytes()

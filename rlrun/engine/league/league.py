@@ -74,7 +74,7 @@ class League:
         self._matches = matches
         self._seed = seed
         self._saved = saved
-        # A script acts in the spaces of the policy whose selves play in its seat.
+        # A script uses the spaces of the policy whose selves play in the same seat.
         self._scripts = {path: seat.selves[0] for seat in seats.values() for path in seat.scripted}
         self._payoffs = Payoffs()
         self._make_seats = make_seats

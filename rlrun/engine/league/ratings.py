@@ -140,7 +140,7 @@ def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
         gradient = points.sum(axis=1) - (games * expected).sum(axis=1) - precision * ratings
         curvature = games * expected * (1.0 - expected)
         hessian = np.diag(curvature.sum(axis=1) + precision) - curvature
-        # A Newton step of at most one unit of log odds: if all games were won, a full step would overshoot.
+        # A Newton step is limited to one unit of log odds: if all games were won, a full step would overshoot.
         step = np.linalg.solve(hessian, gradient)
         ratings += step / max(1.0, float(np.abs(step).max(initial=0.0)))
         if np.abs(step).max(initial=0.0) < _TOLERANCE:

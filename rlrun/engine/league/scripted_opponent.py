@@ -74,7 +74,7 @@ class ScriptedOpponent:
         seeds = (noise[slots] * SEEDS).astype(np.int64).tolist()
         try:
             actions = [self._make(seed)(observation) for seed, observation in zip(seeds, seen, strict=True)]
-        except UsageError as error:  # its message names the worlds that the opponent supports
+        except UsageError as error:  # the message names the worlds that the opponent supports
             raise UsageError(f"scripted opponent {self._path}: {error}") from error
         except (Exception, SystemExit) as error:
             text = "".join(traceback.format_exception(error)).rstrip()

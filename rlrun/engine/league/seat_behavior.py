@@ -135,7 +135,7 @@ class SeatBehavior:
     def load(self, weights: Weights) -> None:
         """Loads a new lineup (opponents and their probabilities), which applies to episodes that begin from now on."""
         lineup = weights.lineup
-        assert lineup is not None  # weights of a seat have a lineup
+        assert lineup is not None  # weights sent to a seat always have a lineup
         self.weights_version = weights.version
         self._members = {member.name: member for member in lineup.members}
         self._names = tuple(self._members)

@@ -328,7 +328,7 @@ class ObjectiveCounts:
         self._asked = {objective.name: 0 for objective in self._objectives}
         self._are_always_due = all(objective.every == 1 for objective in self._objectives)
         self._some_need_others = any(objective.needs for objective in self._objectives)
-        self._complete: set[tuple[int, ...]] = set()  # ids of objectives that need no others
+        self._complete: set[tuple[int, ...]] = set()  # sets of objectives, by ids, that need no others
 
     def due(self, names: Collection[str] | None = None) -> tuple[Objective, ...]:
         """Counts one minibatch, and returns the objectives that run on it, in order.

@@ -88,7 +88,7 @@ class Selection:
         self.leaves: list[NDArray[Any]] = []
         for tree in columns.values():
             self.leaves += [tree] if isinstance(tree, np.ndarray) else leaves(tree)
-        if rows is not None:  # C kernels find the rows by their size in bytes
+        if rows is not None:  # C kernels locate rows by their size in bytes, so arrays must be contiguous
             self.leaves = [np.ascontiguousarray(leaf) for leaf in self.leaves]
         size, length = columns["valid"].shape
         self.number, size = (1, size) if rows is None else rows.shape

@@ -52,7 +52,7 @@ class Staging:
         if self._stream is not None:
             present = torch.cuda.current_stream(self._device)
             present.wait_stream(self._stream)
-            staged.map(lambda leaf: leaf.record_stream(present))  # so that its memory is not reused too early
+            staged.map(lambda leaf: leaf.record_stream(present))  # torch must not reuse the memory too early
         return staged
 
     def order(self, order: NDArray[np.int64]) -> Tensor:

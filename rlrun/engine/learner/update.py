@@ -264,7 +264,7 @@ def gradient_of(
         views = policy.parameters.views(parameters.flat.detach())
         return parameters.flat[:0], require_loss(objective, objective.loss(views, batch, scheduled))
     start, size = objective.range_in(policy.parameters)
-    # Only these require gradients: an actor's loss computes no gradients for the critics' parameters that it uses.
+    # Only these parameters require gradients: an actor's loss computes none for the critics' parameters that it uses.
     leaf = parameters.flat[start : start + size].detach().requires_grad_()
     with computed_in(precision, leaf.device):
         views = policy.parameters.views(parameters.flat.detach(), leaf, start)

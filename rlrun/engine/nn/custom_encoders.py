@@ -135,7 +135,7 @@ def validated_module(path: str, what: str, make: Callable[[Any], Any], inputs: A
             raise UsageError(f"the {what} {path} must create a torch.nn.Module, not {type(module).__name__}")
         with torch.no_grad():
             returned = module(inputs)
-            # Compared in the second pass, since the first one creates the parameters of lazy layers.
+            # The second pass is checked for changes, since the first one creates the parameters of lazy layers.
             buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
             state = torch.get_rng_state()
             module(inputs)

@@ -322,7 +322,7 @@ class ObservationEncoder(nn.Module):
     @override
     def forward(self, observations: Any) -> Tensor:
         """Encodes a tree of N observations as feature vectors [N, D]."""
-        # By key: a caller's observation may have its keys in a different order than the space, which sorts them.
+        # Matched by key, since a caller's observation may have its keys in a different order than the space.
         columns = leaves(map_tree(lambda _, column: column, self.tree, observations))
         encoded = [part(*(columns[i] for i in places)) for part, places in zip(self.parts, self._places, strict=True)]
         return encoded[0] if len(encoded) == 1 else torch.cat(encoded, -1)

@@ -56,7 +56,7 @@ class KernelNetwork(WrappedNetwork):
         if noise is not None:
             given += [noise]
         heads, after = function(*given)
-        return heads, None if after is None else after.copy()  # it is kept for the next step
+        return heads, None if after is None else after.copy()  # the state is kept for the next step
 
     @property
     def outside_kernels(self) -> str:
@@ -80,7 +80,7 @@ class KernelNetwork(WrappedNetwork):
         required_library("the policy of this run acts", "acts")
         try:
             return KernelFunction(forward, inputs, *given)
-        except (NoKernel, AttributeError, TypeError):  # recorded arrays have few methods
+        except (NoKernel, AttributeError, TypeError):  # recorded arrays lack most methods of NumPy arrays
             return None
 
     @override

@@ -119,7 +119,7 @@ class NetworkModule(nn.Module):
                 after.append(own)
             for head in tower.heads:
                 heads[head.name] = self._head(head, features)
-        # Losses are float32, whatever precision the network is computed in.
+        # Losses are computed in float32, whatever the precision of the network.
         outputs = {name: head.float().view(rows, asked, -1) for name, head in heads.items()}
         return outputs, torch.cat(after, -1) if after else None
 

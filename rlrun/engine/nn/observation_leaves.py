@@ -174,7 +174,7 @@ class _Reading:
         is_small = is_float and setting.bounds is None
         if kind == "image":  # real numbers between -1 and 1 already have a scale that convolutions can learn from
             is_small &= max(-low, high) <= 1
-        # Adam's steps are too large for the weights of large inputs.
+        # Large inputs are scaled, because Adam's steps are too large for their weights.
         is_scaled = not is_small and _is_bounded(low, high, is_float)
         return ObservationLeaf(
             kind,

@@ -162,7 +162,7 @@ class GatedTransformer(nn.Module):
         memory, count = state[:, :-1].view(rows, len(self.layers), self.memory_len, self.width), state[:, -1]
         episodes = episode_starts.long().cumsum(1)
         places = torch.arange(-self.memory_len, length, device=features.device)
-        # Steps from each position back to each query, [L, M + L]; negative for future positions.
+        # Number of steps from each query back to each position, [L, M + L]; negative for future positions.
         distances = places[self.memory_len :, None] - places
         same_episode = torch.cat([_remembered(episodes, count, self.memory_len), _same(episodes)], -1)
         visible = same_episode & (distances >= 0) & (distances <= self.memory_len)

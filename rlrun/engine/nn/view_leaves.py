@@ -55,7 +55,7 @@ def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
     shape = leaf.shape[1:]
     if leaf.kind != "one_hot":
         return np.zeros(shape, dtype)
-    none_of_them = leaf.starts[0] + leaf.sizes[0]  # or the largest number of the dtype, if that is smaller
+    none_of_them = leaf.starts[0] + leaf.sizes[0]  # one above the last value, then limited to the dtype's range
     return np.full(shape, min(none_of_them, np.iinfo(dtype).max), dtype)
 
 

@@ -128,7 +128,7 @@ def _clipped(space: GaussianBoxActions, outputs: Floats, actions: Actions) -> Fl
     """
     scale, size = space.scale, space.size
     half = np.where(scale.half_range > 0, scale.half_range, np.float32(1))
-    # In the dtype of `from_env`, so that a recorded action at a bound is also at the bound in the policy's units.
+    # Same dtype as in `from_env`, so that a recorded action at a bound is also at the bound in the policy's units.
     low, high = ((bound.astype(np.float32) - scale.middle) / half for bound in (scale.low, scale.high))
     return _of_clipped_normal(scale, actions, outputs[..., :size], outputs[..., size:], (low, high))
 

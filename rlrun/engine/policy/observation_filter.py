@@ -83,7 +83,7 @@ class ObservationFilter:
         if not name:
             return column
         if name not in self._scales:
-            # The dtype must not change when statistics arrive: updates are compiled for the first one.
+            # The dtype must not change when statistics arrive: updates are compiled for the first dtype.
             return column.astype(np.float32, copy=False)
         mean, scale = self._scales[name]
         normalized = column - mean

@@ -106,7 +106,7 @@ class RandomBehavior(BehaviorPolicy):
     @override
     def load(self, weights: Weights) -> None:
         super().load(weights)
-        # Seeded by the weights' version, so that each evaluation draws different actions.
+        # The generator is seeded by the weights' version, so that each evaluation draws different actions.
         self._random = RandomActions(self._spaces, child_seed(weights.version, "random actions") >> 32)
 
     @override

@@ -87,7 +87,7 @@ class LogProbsAndValues(Recording):
         """
         collector.filter.filter_fragment(batch)
         seen = viewed(batch)
-        # Refers to the outputs from which actions were sampled: the old log-probability in PPO's ratio.
+        # The old log-probability in PPO's ratio is computed from the outputs that the actions were sampled from.
         batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
         if self.value_network is None:
             closing = collector.closing_heads(map_tree(lambda leaf: leaf[-1], seen["obs"]))

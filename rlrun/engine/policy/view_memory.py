@@ -136,7 +136,7 @@ class ViewMemory:
             starts: Mask of the slots whose closing observation starts an episode, [B].
             shown: Mask of the slots that have a closing observation, [B].
         """
-        self.begin(np.zeros(len(starts), np.bool_))  # no slot may have acted so far
+        self.begin(np.zeros(len(starts), np.bool_))  # creates the memory if no slot has acted so far
         steps = np.where(starts, 0, self._steps + 1)
         batch[EPISODE_STEPS][-1] = np.where(shown, steps, NOT_SHOWN)
         batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)

@@ -26,7 +26,7 @@ class LearningWeights:
     target: NDArray[np.float32] | None = None
 
 
-@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each broadcast
+@dataclass(slots=True)  # created for each broadcast; a frozen instance would take three times as long
 class Weights:
     """Snapshot of a policy's parameters, running statistics and schedules, which the learner sends to rollout workers.
 

@@ -35,8 +35,8 @@ class FrameStore(Store):
         self._shape = shape
         self._frames = new((*shape, *inner[1:]), dtype)
         self._flat = self._frames.reshape(-1, *inner[1:])
-        # Length r of the run of shifted stacks that ends here: the newest r of a stack's older frames are in the
-        # preceding rows; the others come from `_older` in the row r rows back, where the run begins (r = 0 there).
+        # For each row, the length r of the run of shifted stacks that ends there: the newest r of a stack's older
+        # frames are in the preceding rows; the others are in `_older`, for the row r rows back, where the run begins.
         self._runs = new(shape, np.uint8)
         self._flat_runs = self._runs.reshape(-1)
         self._older: dict[int, NDArray[Any]] = {}

@@ -202,7 +202,7 @@ class EpisodePlaces:
         own = episode[before, slots] + np.cumsum(starts, 0)
         since = steps - np.maximum.accumulate(np.where(starts, steps, -length_before), 0)
         episode[rows, slots], position[rows, slots] = own, since
-        t, slot = valid[1:].nonzero()  # in step order, so that the last length of an episode counts
+        t, slot = valid[1:].nonzero()  # in step order, so that an episode's latest length overwrites the shorter ones
         lengths[own[t, slot] % ring.rows, numbers[slot]] = since[t, slot] + 1
 
     def around(self, indices: Indices) -> tuple[Indices, Indices]:

@@ -102,7 +102,7 @@ class LocalReplay:
         self.experience = experience
         self._offer, self._unread = offer, unread
         self._streams = {worker: stream for stream, worker in enumerate(workers)}
-        self._exhausted: tuple[int, ReplayRatio | None] = -1, None  # stored steps of which nothing is left to sample
+        self._exhausted: tuple[int, ReplayRatio | None] = -1, None  # state in which nothing is left to sample
 
     @property
     def stored_steps(self) -> int:

@@ -55,7 +55,7 @@ def n_step_transitions(
     """
     length = len(rewards)
     is_no_end = ~(terminateds | truncateds)
-    # Broadcast products of float32 and Python numbers stay float32.
+    # These scalars are float32, so all products below stay float32.
     carries = np.where(terminateds, np.float32(0), np.float32(gamma))
     if n_step == 1:
         return NStepTransitions(rewards.astype(np.float32), carries, valid.astype(np.uint16), valid.copy())

@@ -218,7 +218,7 @@ class ReplayShards:
     ) -> SampleBatch | None:
         """Returns a minibatch that has arrived (None if none has), and requests more as the replay ratio allows."""
         if not self._arrived or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
-            self.attend()  # not before each minibatch: it takes as long as several of them
+            self.attend()  # not before each minibatch, since attending takes as long as several minibatches
             self._request(minibatch_size, env_steps, ratio.minibatches(self.stored_steps))
         if not self._arrived:
             return None
@@ -280,7 +280,7 @@ class ReplayShards:
                 continue
             self._undrawn[call.actor] -= number
             self.sampled_minibatches -= number
-            if not self._unstored[call.actor]:  # not asked again before the next fragment
+            if not self._unstored[call.actor]:  # the shard is not asked again before it receives a fragment
                 self._empty.add(call.actor)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
@@ -349,7 +349,7 @@ class ReplayShards:
         self._forget()
         actors.answers([actors.ask(i, "load_state", own, may_take_long=True) for i, own in enumerate(states)])
         self.stored_steps, self.sampled_minibatches = int(state["stored_steps"]), int(state["sampled_minibatches"])
-        if any(own["kept"] is None for own in states):  # too large for the checkpoint: the buffer starts empty
+        if any(own["kept"] is None for own in states):  # not saved, since it was too large: the buffer starts empty
             self.stored_steps = self.sampled_minibatches = 0
         self._earlier_restarts = int(state["restarts"]) - actors.restarts
 

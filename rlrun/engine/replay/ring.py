@@ -188,7 +188,7 @@ class ReplayRing:
     def _append_packed(self, worker: int, cursor: Cursor, fragment: SampleBatch, rows: Indices) -> Inserted:
         """Appends the non-empty rows of one env slot; the last row is the closing observation."""
         part = rows_of(fragment, self._names, rows, cursor.slots)
-        # Nothing continues after an episode's end, even if the next observation equals the final one. There is nothing
+        # No row continues an ended episode, even if the next observation equals the final one. There is nothing
         # to close if the row before the head holds no step.
         continues = bool(self._continues(worker, cursor, part)) and not self._has_ended(worker, cursor).any()
         before = self._values("valid")[worker, (cursor.head - 1) % self.rows, cursor.slots]
@@ -214,7 +214,7 @@ class ReplayRing:
             self._close(worker, cursor)
         first, lost = (head + closing) % rows, closing + length + 1 + self.reach
         lent = self.loan.columns if self.loan.row == first else NOTHING_LENT
-        is_retired = part["obs"] is lent["obs"]  # already done when the rows were lent
+        is_retired = part["obs"] is lent["obs"]  # these steps were retired when the rows were lent
         overwritten = NO_STEPS if is_retired else self.ready.retire(streams, worker, cursor, lost)
         own: slice | Indices = slice(first, first + length + 1)
         within: slice | Indices = slice(first, first + length)
@@ -228,7 +228,7 @@ class ReplayRing:
             for store, leaf in zip(self._flat_stores[name], given, strict=True):
                 store.write(worker, own if name == "obs" else within, slots, leaf, continues=continues)
         streams.advance(worker, cursor, closing + length)
-        self.stores["valid"].values[worker, cursor.head, slots] = False  # a step there is overwritten
+        self.stores["valid"].values[worker, cursor.head, slots] = False  # a step stored there is overwritten
         before = min(self.n_step - 1 + closing, cursor.filled - length) if self.n_step > 1 else 0
         ready = self.ready.add(streams, self.stores, worker, slots, (first - before) % rows, before + length)
         return Inserted(streams, worker, slots, steps, head, first, length, lost, overwritten, ready)

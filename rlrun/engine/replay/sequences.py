@@ -123,8 +123,8 @@ class SequenceReplay:
         firsts = np.flatnonzero(inserted.rows[:-1] % stride == 0)
         self._recurrent[worker, inserted.rows[firsts] // stride, inserted.slots] = state[firsts]
         self._mark(inserted, inserted.lost, ready=False)
-        # The last row of these sequences is among the new rows, unless it has already been overwritten. The first of
-        # the lost rows is only closed by an observation, and may end a sequence.
+        # The last row of these sequences is among the new rows, unless it has already been overwritten. In the first
+        # of the lost rows, only a closing observation was written, so a sequence may end there.
         firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
         firsts = np.setdiff1d(firsts[firsts % stride == 0], np.setdiff1d(inserted.lost[1:], inserted.rows))
         ahead = self._ring.streams.rows_ahead((worker * rows + firsts) * self._ring.num_slots + inserted.slots.start)

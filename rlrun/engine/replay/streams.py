@@ -28,7 +28,7 @@ class Cursor:
     begun: bool = False
 
 
-@dataclass(slots=True)  # frozen instances take three times as long to create, once for each fragment
+@dataclass(slots=True)  # created for each fragment; a frozen instance would take three times as long
 class Inserted:
     """Result of storing rows in a replay buffer: which entries are new, overwritten, or can now be sampled.
 

@@ -35,7 +35,7 @@ class SumTree:
             size = len(self._levels[-1]) // FAN_OUT
         self._levels.append(np.zeros(size))
         self._blocks = [level.reshape(-1, FAN_OUT) for level in self._levels[:-1]]
-        # Cumulative sums of the top level from its end, after a zero; updated only before sampling.
+        # Cumulative sums of the top level, from its end, with a leading zero; updated only before sampling.
         self._top_sums = np.zeros(size + 1)
         self._is_changed = False
 

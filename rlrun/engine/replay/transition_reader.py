@@ -149,7 +149,7 @@ class TransitionReader:
         )
 
 
-@dataclass(slots=True)  # frozen instances take three times as long to create, once for each update
+@dataclass(slots=True)  # created for each update; a frozen instance would take three times as long
 class UnreadMinibatches:
     """Minibatches that a replay buffer is due to deliver, which the learner draws and reads as part of its updates.
 

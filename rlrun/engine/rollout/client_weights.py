@@ -57,7 +57,7 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
         return flat.T
 
     layers = [(parameter(f"{layer}.weight"), parameter(f"{layer}.bias"), activation) for layer, activation in names]
-    if head.log_stds is not None:  # outputs that do not depend on the observation
+    if head.log_stds is not None:  # these outputs do not depend on the observation
         weight, bias, activation = layers.pop()
         constant = np.zeros((len(weight), head.log_stds.number), np.float32)
         both = np.concatenate([weight, constant], 1), np.concatenate([bias, parameter("log_stds")])

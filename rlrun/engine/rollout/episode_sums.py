@@ -58,7 +58,7 @@ class EpisodeSums:
         """
         self.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
         self.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)
-        for name, sums in self.columns.items():  # 0 for a column that was not recorded at that time
+        for name, sums in self.columns.items():  # a column missing in the saved state starts at 0
             earlier = [float(own.get("episode_columns", {}).get(name, 0.0)) for own in saved]
             sums[:] = np.where(kept, earlier, 0.0)
 
@@ -81,7 +81,7 @@ class EpisodeSums:
             agents: Names of the agents whose episodes ended, by (step, slot); empty for single-agent envs.
             columns: Additional numbers by name, each [T, B]; 0 where there is no step.
         """
-        if not np.add.reduce(ends, None):  # what `sum` calls, in half the time for a few steps
+        if not np.add.reduce(ends, None):  # what `sum` calls; twice as fast for a few steps
             self.returns += np.add.reduce(rewards)
             self.lengths += np.add.reduce(steps)
             if columns:
@@ -129,7 +129,7 @@ def sums_within_episodes(
         >>> sums.T, rest
         (array([[-1.e+17,  0.e+00,  0.e+00]]), array([3.]))
     """
-    begins = np.empty(ends.T.shape, np.bool_)  # [B, T]: where the part of an episode begins
+    begins = np.empty(ends.T.shape, np.bool_)  # [B, T]: whether a part of an episode begins at the step
     begins[:, 0], begins[:, 1:] = True, ends.T[:, :-1]
     parts = np.add.reduceat(numbers.T.ravel(), begins.ravel().nonzero()[0])
     part = begins.cumsum().reshape(begins.shape) - 1

@@ -386,7 +386,7 @@ def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, 
     space = worlds.spaces[policy].observation
     if first_bad_row(space, map_tree(lambda leaf: leaf[None], shown.observations)) is None:
         return
-    seen = (shown.acts | shown.terminateds | shown.truncateds).nonzero()[0]  # the others are undefined
+    seen = (shown.acts | shown.terminateds | shown.truncateds).nonzero()[0]  # other rows are undefined
     if bad := first_bad_row(space, map_tree(lambda leaf: leaf[seen][None], shown.observations)):
         (_, number), reason = bad
         raise EnvError(f"{name}, {place_of(worlds, policy, int(seen[number]))}: {reason}")

@@ -123,7 +123,7 @@ class LockstepRecorder:
         now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
         asked = now()
         for t in range(length):
-            # `act` fills row t of the batch: actions, the network's outputs (`LogProbsAndValues`), recurrent states.
+            # `act` fills row t of the batch: actions, network outputs (`LogProbsAndValues`) and recurrent states.
             actions = act(observations, own_noise[t], batch, t, starts)
             acted = now()
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
@@ -134,8 +134,8 @@ class LockstepRecorder:
             take_rewards(rewards[t])
             for column, latest in read:
                 column[t] = latest
-            # The row after an end holds the episode's final observation, and the next row the first observation of a
-            # new one.
+            # The row after an end holds the episode's final observation, and the row after that holds the first
+            # observation of the next episode.
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
                 last_infos.update({(t, slot): info for slot, info in infos.items()})

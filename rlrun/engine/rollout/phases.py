@@ -19,7 +19,7 @@ QUEUE = "queue"
 ROUND_TRIP = "round_trip"
 
 
-@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each fragment
+@dataclass(slots=True)  # created for each fragment; a frozen instance would take three times as long
 class FragmentTimes:
     """Time profile of one fragment's collection: start, end, and seconds spent on each part.
 

@@ -35,7 +35,7 @@ class AgentRows(NamedTuple):
     seed: int
 
 
-@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each fragment
+@dataclass(slots=True)  # created for each fragment; a frozen instance would take three times as long
 class Recorded:
     """Experience of one fragment as recorded, before postprocessing: T steps in B slots of each policy.
 

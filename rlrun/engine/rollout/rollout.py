@@ -37,7 +37,7 @@ class Episode:
     columns: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each fragment
+@dataclass(slots=True)  # created for each fragment; a frozen instance would take three times as long
 class Rollout:
     """One fragment of experience: a batch for each policy, with counts, finished episodes and timings.
 

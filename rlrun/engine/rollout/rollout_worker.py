@@ -198,7 +198,7 @@ class RolloutWorker:
         seen = collector.moments(batch["obs"], recorded.filled[policy])
         ends = batch["terminateds"] | batch["truncateds"]
         batch["rewards"], returned = transform.measured(batch["rewards"], ends, batch["valid"])
-        if self.config.groups == 1:  # otherwise by the returns of all groups, once their fragments are joined
+        if self.config.groups == 1:  # with more groups, rewards are normalized after fragments are joined
             batch["rewards"] = transform.normalized(batch["rewards"], returned)
         collector.postprocess(batch)
         if policy in recorded.closing:

@@ -89,7 +89,7 @@ class SlotFragment(ABC):
         self._form = form
         self._behavior = form.behavior
         self._buffers = RowBuffers(form, states)
-        versions = self._buffers.batch.get("weights_version")  # of each step, if there is an inference server
+        versions = self._buffers.batch.get("weights_version")  # recorded for each step if there is a server
         self._versions: NDArray[np.int32] = (
             np.full(shape, form.behavior.weights_version, np.int32) if versions is None else versions
         )

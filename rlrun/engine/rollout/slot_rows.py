@@ -179,5 +179,5 @@ class SlotOwners:
         self.just_ended = np.array(state["just_ended"], np.bool_) & kept
         self._sums.returns = np.where(kept, np.array(state["returns"], np.float64), 0.0)
         self._sums.lengths = np.where(kept, np.array(state["lengths"], np.int64), 0)
-        for name, sums in self._sums.columns.items():  # 0 for a column that was not recorded at that time
+        for name, sums in self._sums.columns.items():  # a column missing in the saved state starts at 0
             sums[:] = np.where(kept, np.array(state.get("columns", {}).get(name, sums), np.float64), 0.0)

@@ -33,7 +33,7 @@ NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
 """Import path of the worker class for training only on recorded data, which does not step envs."""
 
 
-@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each broadcast
+@dataclass(slots=True)  # created for each broadcast; a frozen instance would take three times as long
 class Orders:
     """Message to rollout workers with new weights or env keyword arguments; omitted parts stay unchanged.
 

@@ -384,7 +384,7 @@ def _fix_keys(model: type[ConfigModel], name: str, reason: str, values: Mapping[
 def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:
     there = [name for name in names if name in model.model_fields]
     taken = {name: model.model_fields.pop(name) for name in there}
-    model.fixed_fields = {**taken, **model.fixed_fields}  # in a derived class, it would lack its constraints
+    model.fixed_fields = {**taken, **model.fixed_fields}  # inherited fields win: a derived class's lack constraints
     model.model_rebuild(force=True)
 
 

@@ -69,7 +69,7 @@ def _installed_folders() -> frozenset[Path]:
     return frozenset((*folders, *(folder.resolve() for folder in folders)))
 
 
-@cache  # if a file is edited after its import, the old code is the one that runs
+@cache  # if a file is edited after its import, the old code still runs
 def _digest(module: ModuleType) -> str:
     """Returns the digest of a module's file; "" for the running script and for installed modules."""
     file = _file(module)

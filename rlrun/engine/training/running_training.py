@@ -203,5 +203,5 @@ class RunningTraining:
         self.workers.close()
         if self.output is not None:
             self.output.close()
-        for trainee in reversed(self.trainees):  # the first one may have started Ray, and ends it
+        for trainee in reversed(self.trainees):  # the first one may have started Ray, and then ends it
             trainee.learner.close()

@@ -196,6 +196,6 @@ def _bound(listening: Listening) -> socket.socket:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # negative: no such host
         raise UsageError(f"cannot listen on {listening.host}, port {listening.port}: {reason}") from None
-    # Inherited by connections. Otherwise the body of an answer waits 40 ms for the acknowledgement of its header.
+    # Connections inherit this option. Without it, an answer's body waits 40 ms for the header's acknowledgement.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound

@@ -180,7 +180,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
     with Watched(f"env {config.id}: making it"):
         try:
             world = as_world(config.id, factory(**kwargs))
-        except RlrunError:  # the message is complete, as for an env's id among the keyword arguments
+        except RlrunError:  # its message is complete, for example about an env id among the keyword arguments
             raise
         except (Exception, SystemExit) as error:
             raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error

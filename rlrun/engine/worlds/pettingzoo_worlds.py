@@ -139,7 +139,7 @@ class TurnBasedWorld(World):
         env = self._env
         (action,) = actions.values()
         env.step(action)
-        rewards = dict(env.rewards)  # dead steps clear the rewards
+        rewards = dict(env.rewards)  # steps of ended agents clear the rewards
         observations: dict[str, Any] = {}
         terminateds: dict[str, bool] = {}
         truncateds: dict[str, bool] = {}

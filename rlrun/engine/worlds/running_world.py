@@ -238,7 +238,7 @@ class RunningWorld:
             elif reward:
                 self.dropped_rewards += self._early.keep_or_drop(agent, reward)
         if self._early.rewards:
-            if over:  # agents may still be born until then
+            if over:  # until then, agents may still join the episode
                 known = dict.fromkeys([*self._world.possible_agents, *sorted(self._seen)])
                 if refusal := strange_reward(self._early.rewards, known):
                     self._refuse("step()", refusal)

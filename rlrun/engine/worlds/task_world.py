@@ -86,7 +86,7 @@ class TaskWorld(World):
         """Steps the world of the current task."""
         step = self._world.step(actions)
         infos, task = step.infos, self._episodes.task
-        if task is not None:  # the world itself may not report that its episode ends with this step
+        if task is not None:  # at every step, since the world may not report that its episode ends
             self._met.update(step.observations)
             infos = {agent: {**infos.get(agent, {}), **task.info} for agent in self._met | infos.keys()}
         return step._replace(observations=self._shown(step.observations), infos=infos)

@@ -148,7 +148,7 @@ class PadSpaces(WrappedWorld):
         padded_action = _padded_action(actions)
         self._cuts_actions = isinstance(padded_action, Box)
         observations = [observation for observation, _ in spaces]
-        # Total number of actions, if some are forbidden.
+        # Total number of actions, or 0 if no action is ever forbidden.
         self._num_actions = 0
         if isinstance(padded_action, Discrete) and (
             has_action_mask(observations[0]) or any(action.n < padded_action.n for action in actions)

@@ -233,7 +233,7 @@ class _Comparison:
                 actions.reshape(SLOTS, -1)[slot, part.index] = value
         results: list[list[Any]] = [[] for _ in range(SLOTS)]
         alive, lags, stays = np.ones(SLOTS, np.bool_), list[int](), [False] * SLOTS
-        for later in range(1, (SEEN_STEPS if mask is None else 1) + 1):  # other states may forbid other actions
+        for later in range(1, (SEEN_STEPS if mask is None else 1) + 1):  # later states may forbid these actions
             seen, rewards, terminated, truncated, _ = env.step(actions)
             shown = _digests(seen)
             if later == 1:
@@ -272,7 +272,7 @@ def effect_findings(effects: ActionEffects) -> Iterator[EnvFinding]:
         elif not part.is_number:
             equal, idle = _equal_values(part, marks), _idle_values(part, marks, still)
             inert += [*equal, *idle]
-            is_severe |= bool(equal) and not idle  # actions that do nothing are common, and have the same effect
+            is_severe |= bool(equal) and not idle  # actions that do nothing are common, and equal each other
         elif (limits := _clip_limits(part, marks)) is not None:
             clipped.append(f"{part.title} below about {limits[0]:.3g} or above about {limits[1]:.3g}")
     states = f"in all of {effects.states} states"

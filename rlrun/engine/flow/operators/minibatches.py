@@ -31,7 +31,7 @@ NO_INDICES, NO_PRIORITIES = np.zeros(0, np.int64), np.zeros(0, np.float32)
 T = TypeVar("T")
 
 
-@dataclass(slots=True)  # frozen instances take three times as long to create, once for each update
+@dataclass(slots=True)  # created for each update; a frozen instance would take three times as long
 class TrainedMinibatch:
     """Result of SGD on replay minibatches: the indices of their rows, and the rows' new priorities.
 

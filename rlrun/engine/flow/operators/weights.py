@@ -69,7 +69,7 @@ class SendWeights(StatefulOperator):
         version = self.trainee.learner.weights_version
         age = version - self._sent.get(worker, -self.every)
         if not 0 <= age < self.every:  # negative: an older checkpoint has been loaded
-            if self._latest is None or self._latest.version != version:  # one object is stored once for all workers
+            if self._latest is None or self._latest.version != version:  # Ray stores this object once for all workers
                 self._latest = self.trainee.weights()
             self.trainee.workers.send(self._latest, worker)
             self._sent[worker] = version

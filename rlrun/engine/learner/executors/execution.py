@@ -121,7 +121,7 @@ class Execution:
             return load_internal(TRANSLATIONS["compiled"])(function, arguments, self._announce)
         if self._runs_users_code:
             require_same(function, arguments)
-        num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
+        num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay the same
         if self.graphs is not None:
             return load_internal(TRANSLATIONS["captured"])(function, arguments, num_kept)
         translate = in_c if self._update_executor == "c" else in_numpy

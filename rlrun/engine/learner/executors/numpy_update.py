@@ -123,7 +123,7 @@ class OperationTracer(OperationMode):
         self.graph = Graph()
         self._num_held = 0
         self._size_bytes = 0
-        self._nodes = WeakTensorKeyDictionary()  # by identity; values that are no longer needed take no memory
+        self._nodes = WeakTensorKeyDictionary()  # by identity; tensors that are no longer needed are freed
         for i, argument in enumerate(arguments):
             self._note(argument, self.graph.placeholder(f"argument_{i}"))
 

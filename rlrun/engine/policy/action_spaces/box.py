@@ -38,7 +38,7 @@ class BoxScale:
         self.size = len(self.low)
         self.bounded = np.isfinite(self.low) & np.isfinite(self.high)
         low, high = np.where(self.bounded, self.low, -1.0), np.where(self.bounded, self.high, 1.0)
-        # Halved first: the sum or difference of bounds may overflow their dtype.
+        # The bounds are halved first, since their sum or difference may overflow their dtype.
         self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
     def to_env(self, actions: Actions) -> Actions:

@@ -114,7 +114,7 @@ def one_hot(actions: Tensor, number: int) -> Tensor:
         actions: Actions numbered from 0.
         number: Number of actions, the size of the new axis.
     """
-    # A sum of ones instead of arange, since it keeps the device.
+    # Unlike arange, a cumulative sum of ones stays on the device of `actions`.
     return (actions.unsqueeze(-1) == actions.new_ones(number).cumsum(0) - 1).float()
 
 

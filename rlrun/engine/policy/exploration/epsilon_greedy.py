@@ -84,7 +84,7 @@ class EpsilonGreedy(Exploration):
     ) -> Actions:
         """Returns the actions of one step: uniform in the env slots that explore, greedy elsewhere."""
         explores = noise[:, _EXPLORES] < (self.epsilon if self.spread is None else self._epsilons(len(noise)))
-        exploring = np.add.reduce(explores)  # the implementation of `sum`, in half the time
+        exploring = np.add.reduce(explores)  # what `sum` calls; calling it directly takes half the time
         if exploring == explores.size:
             return self.uniform(noise, mask)
         values = run()["outputs"]

@@ -195,7 +195,7 @@ class AdaptiveNoise(ParameterNoise):
         """Loads new network parameters, and sets the target KL divergence from the scheduled epsilon."""
         self._flat = weights.acting
         epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
-        # The KL divergence between the greedy and the epsilon-greedy policy.
+        # The bound is the KL divergence between the greedy and the epsilon-greedy policy.
         self.bound = -math.log(1 - epsilon + epsilon / self.num_actions)
 
     @override

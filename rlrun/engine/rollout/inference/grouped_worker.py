@@ -38,7 +38,7 @@ class GroupedWorker:
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
-        # Each group keeps its thread, as some envs require; the first group uses the worker's thread.
+        # Each group keeps its own thread, as some envs require; the first group uses the worker's thread.
         self._threads = [ThreadPoolExecutor(1) for _ in range(1, config.groups)]
         self._groups = list(self._each(self._group, range(config.groups)))
 

@@ -64,7 +64,7 @@ class RemoteServer:
             if self._actor is None:
                 self._actor = ray.get_actor(self._name)
             answer: Answer | Failure | None = ray.get(self._actor.ask.remote("answer", request))
-        except (RayActorError, ValueError):  # it has died, or its successor has not started yet
+        except (RayActorError, ValueError):  # the server has died, or its successor has not started yet
             self._actor = None
             time.sleep(RETRY_S)
             return None

@@ -273,7 +273,7 @@ class InferenceServer:
         if seat is None or seat.life != request.life:
             lost = 0 if seat is None else seat.lost_steps + seat.steps
             if seat is not None and seat.pending is not None:
-                seat.pending.finish(None)  # its process has ended
+                seat.pending.finish(None)  # the client's old process has ended
             seat = self._seats[request.client] = ServedGroup(request.life, request.turn, {}, lost_steps=lost)
         if request.turn[0] != seat.turn[0]:
             seat.steps = 0
@@ -291,7 +291,7 @@ class InferenceServer:
                 queue = sum(seat.pending is not None for seat in self._seats.values())
             try:
                 self._serve(batch, queue)
-            except Exception as error:  # any exception of a user's network: the worker reports it
+            except Exception as error:  # a user's network may raise anything; the worker reports it
                 for seat in batch:
                     self._finish(seat, error)
 

@@ -90,13 +90,13 @@ class ServerActor:
             max_concurrency=num_workers * policies.groups + 8,  # requests and `watch` wait inside the actor's calls
             name=self.name,
         )
-        self.actors.ask(SERVER, "watch").allowed_s = math.inf  # it is answered only if the server dies
+        self.actors.ask(SERVER, "watch").allowed_s = math.inf  # answered only if the server dies
         self._number = 0
         self._told: tuple[Orders, Orders] | None = None
 
     def follow(self, orders: Orders) -> Orders:
         """Sends new weights to the server; returns the part of the message that workers need, without parameters."""
-        if self._told is None or self._told[0] is not orders:  # one object for all workers, so that it is sent once
+        if self._told is None or self._told[0] is not orders:  # all workers get the same object, which is sent once
             weights = {
                 policy: dataclasses.replace(own, acting=_NO_PARAMETERS) for policy, own in orders.weights.items()
             }

@@ -152,7 +152,7 @@ class ActingPolicy:
 
     def _begun(self, observation: Any, episode_start: bool, prev_reward: float) -> Any:
         """Prepares the behavior policy for an observation, and returns it as a batch [1, ...]."""
-        batch, behavior = self._batch(observation), self.behavior()  # a refused observation changes no memory
+        batch, behavior = self._batch(observation), self.behavior()  # refuses a bad observation before memory changes
         behavior.take_rewards(np.array([prev_reward], np.float64))
         behavior.begin_episodes(np.array([episode_start]))
         return batch

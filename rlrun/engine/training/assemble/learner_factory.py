@@ -180,7 +180,7 @@ def started_learner(
     """
     algorithm, config = factory.algorithm, factory.algorithm.config
     if config.learns_on_workers and config.num_workers and config.num_gpus:
-        # The workers have the GPUs; this learner only mirrors their learners.
+        # The workers' learners have the GPUs; this learner only mirrors them.
         factory = replace(factory, algorithm=type(algorithm)(config.replace(num_gpus=0.0)))
     if not config.num_learners:
         return factory(announce=announce)

@@ -174,5 +174,5 @@ def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
 
 
 def _mean(numbers: list[float] | list[int]) -> float | None:
-    # Not `sum`, which rounds floats differently from Python 3.12 on.
+    # This does not use `sum`, which rounds floats differently from Python 3.12 on.
     return reduce(operator.add, numbers) / len(numbers) if numbers else None

@@ -97,7 +97,7 @@ def sections(running: RunningTraining) -> dict[str, Any]:
         own["curriculum"] = running.curriculum.kwargs
     if results.agents is not None:
         own["agents"] = results.agents.state()
-        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # the part that joins the branches
+        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # the nodes that join the branches
         own["shared"] = [flow.state() for flow in running.shared_flows]
     return {
         "training": section("training", own),

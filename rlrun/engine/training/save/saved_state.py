@@ -134,7 +134,7 @@ def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str,
             continue
         try:
             flow.load_state(section_state(own, "flow"), without=shared)
-        except CheckpointError:  # it was saved with another plan
+        except CheckpointError:  # the state was saved with another plan
             told.append(f"the dataflow of policy {policy} starts from scratch")
     running.unsaved = (*running.unsaved, *sorted(told))
 
@@ -241,5 +241,5 @@ def _load_filters(running: RunningTraining, own: Mapping[str, Any], policy: str)
     with checkpointing.refusing("filters section"):
         trainee.filters.load_state(section_state(own, "filters"))
         acting.refresh()
-        if trainee.filters.moments:  # raises an error if they belong to other observations
+        if trainee.filters.moments:  # filtering raises an error if the moments belong to other observations
             acting.behavior().filter(empty_batch(trainee.spaces.observation, 1))

@@ -1,4 +1,4 @@
-"""Compares rlrun's statistics with those of the package rliable, whose definitions they follow.
+"""Compares rlrun's statistics with the results of the package rliable, whose definitions they follow.
 
 rliable requires versions of arch and pandas that conflict with the requirements of Ray and rlrun, so the tests cannot
 depend on it; they compare with numbers that this script has recorded. It needs only NumPy and rliable::

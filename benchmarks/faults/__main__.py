@@ -203,7 +203,7 @@ def tables(known: Mapping[str, Entry], records: Records, frozen: Records) -> str
 
 
 def _rows(known: Mapping[str, Entry], records: Records, frozen: Records) -> list[str]:
-    """Rows of the tables of mistakes and of healthy runs; frozen records get columns of their own."""
+    """Rows of the tables of mistakes and of healthy runs; frozen records get separate columns."""
     words = {True: "finds it", False: "no", None: ""}
     versions = [frozen, records] if frozen else [records]
     when = ["with frozen detectors", "today"] if frozen else [""]

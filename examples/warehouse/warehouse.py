@@ -82,7 +82,7 @@ def work(client: Any, unknown: type[Exception], seed: int, shifts: int) -> None:
             while not over:
                 seen, reward, over = warehouse.drive(client.get_action(episode, seen))
                 client.log_returns(episode, reward)
-            # Truncated: the warehouse goes on, so the last state still has a value.
+            # Truncated: the warehouse keeps running, so the last state still has a value.
             client.end_episode(episode, seen, truncated=True, info={"delivered": warehouse.delivered})
         except unknown:
             continue

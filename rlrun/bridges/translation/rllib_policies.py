@@ -20,7 +20,7 @@ UNIT = "count_steps_by"
 
 
 class OwnSettings(NamedTuple):
-    """Settings of a single policy in an RLlib experiment, which go before those of the experiment.
+    """Settings of a single policy in an RLlib experiment, which take precedence over the experiment's.
 
     Attributes:
         settings: The settings, in the form of the experiment's `config`.

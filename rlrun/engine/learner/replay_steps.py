@@ -111,7 +111,8 @@ class ReplaySteps:
                 return bound
         updates = self._learner.updates
         update = updates.update_of(due)[0] if due else None
-        made = None if update is None else updates.execution.made(update, (memory.size, 1))
+        columns = (*memory.reader.names, *noise)
+        made = None if update is None else updates.execution.made(update, (memory.size, 1), columns)
         if update is None or not isinstance(made, CUpdate):
             return None
         self._bound[key] = ReplayUpdate(

@@ -47,6 +47,7 @@ class TransitionReader:
         generator: Random generator with which `draw` samples.
 
     Attributes:
+        names: Names of the columns of `read`, in order.
         columns: Table for `kernels.c` that lists the arrays from which the columns of `read` are copied.
         streams: Flat indexing of the buffer's entries.
         weights: Index in `columns` of the importance weights, which are ones.
@@ -87,6 +88,7 @@ class TransitionReader:
             "valid": listed(AT_STEP, stores["valid"]),
             "weights": listed(ONE, np.zeros((1, 1, 1), np.float32)),
         }
+        self.names = tuple(self._trees)
         self.weights: int = self._trees["weights"]
         self._kept = [values for _, values in made]  # the table points to these arrays
         dtypes = [np.dtype(np.float32) if kind == DISCOUNT else values.dtype for kind, values in made]

@@ -141,19 +141,15 @@ class Execution:
                 self._without_kernel.add(str(operation))
             return None
 
-    def made(
-        self, computation: Computation, shape: tuple[int, int], columns: tuple[str, ...] | None = None
-    ) -> CompiledUpdate | None:
+    def made(self, computation: Computation, shape: tuple[int, int], columns: tuple[str, ...]) -> CompiledUpdate | None:
         """Returns the translation of a computation for minibatches of S rows and L steps; None if there is none yet.
 
         Args:
             computation: Update or gradient computation.
             shape: S and L.
-            columns: Names of the minibatches' columns, in order; None if they are always the same.
+            columns: Names of the minibatches' columns, in order.
         """
-        if columns is not None:
-            return self._made.get((computation.name, shape, columns))
-        return next((made for key, made in self._made.items() if key[:2] == (computation.name, shape)), None)
+        return self._made.get((computation.name, shape, columns))
 
     def others(self, scheduled: Mapping[str, Tensor]) -> list[Tensor]:
         """Returns the scheduled settings as arguments of a computation; the same mapping gives the same list object."""

@@ -50,8 +50,20 @@ def fragment(spaces: Any, length: int = 60) -> SampleBatch:
     )
 
 
-def learned(algorithm: Any, env: str, target: TargetUpdates, *, in_one_call: bool, n_step: int, sampling: str) -> Any:
-    """Returns parameters, target parameters, statistics and priorities after the minibatches of all calls."""
+def learned(
+    algorithm: Any,
+    env: str,
+    target: TargetUpdates,
+    *,
+    in_one_call: bool,
+    n_step: int = 1,
+    sampling: str = "uniform",
+    reversed_first: bool = False,
+) -> Any:
+    """Returns parameters, target parameters, statistics and priorities after the minibatches of all calls.
+
+    With `reversed_first`, a minibatch with its columns in reverse order comes before them.
+    """
     training, trainee = started(algorithm, env)
     learner, scheduled = trainee.learner, trainee.clock.scheduled()
     step_from = replay_steps(learner)
@@ -60,6 +72,13 @@ def learned(algorithm: Any, env: str, target: TargetUpdates, *, in_one_call: boo
     buffer = ReplayBuffer(config, num_workers=1, n_step=n_step, gamma=0.9, seed=3, in_kernels=True)
     buffer.add(0, fragment(trainee.spaces))
     seen, priorities = 0, []
+    if reversed_first:
+        memory = buffer.unread(SIZE, 0, 1)
+        assert memory is not None
+        rows = memory.read(1)
+        del rows["indices"]
+        learner.step(SampleBatch(dict(reversed(rows.items()))), scheduled=scheduled)
+        seen = 1
     for number in NUMBERS:
         memory = buffer.unread(SIZE, 0, 1 if sampling == "prioritized" else number)
         assert memory is not None
@@ -124,3 +143,13 @@ def test_minibatches_drawn_in_one_call_give_the_same_parameters_as_separate_upda
     for own, other in zip(ours, theirs, strict=True):
         np.testing.assert_equal(own, other)
     assert not np.array_equal(ours[0], ours[1])
+
+
+def test_a_minibatch_with_another_order_of_columns_does_not_affect_later_replay_updates() -> None:
+    target = TargetUpdates(every=2, tau=1.0)
+    found = [
+        learned(DQN(**SMALL), "CartPole-v1", target, in_one_call=in_one_call, reversed_first=True)
+        for in_one_call in (False, True)
+    ]
+    for separate, together in zip(found[0][:2], found[1][:2], strict=True):
+        np.testing.assert_array_equal(together, separate)
